@@ -1,0 +1,96 @@
+"""Every error of kernelwright is a class here, so that one can be caught by name and looked up by its docstring."""
+
+from __future__ import annotations
+
+
+class KernelwrightError(Exception):
+    """The root of all errors that this project raises."""
+
+
+class TraceError(KernelwrightError):
+    """The kernel function did something that cannot be recorded, or that is wrong for every run.
+
+    The message says file:line, what was done, where the value came from, and what to write instead.
+
+    >>> from tracer import T, trace
+    >>> def k(A: T.Buffer((8,), "float32")):
+    ...     T.device_entry(); tx = T.thread_id([8])
+    ...     if A[tx] > 0: A[tx] = 0.0
+    >>> trace(k)                                                        # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    tracer.errors.TraceError: ...
+
+    What works instead:
+
+    >>> def k(A: T.Buffer((8,), "float32")):
+    ...     T.device_entry(); tx = T.thread_id([8])
+    ...     with T.If(A[tx] > 0): A[tx] = 0.0
+    >>> kernel = trace(k)
+    """
+
+
+class DTypeError(TraceError, TypeError):
+    """A dtype is unknown, two dtypes do not promote, or a dtype cannot hold a literal or a stored value."""
+
+
+class SpecializeError(KernelwrightError, TypeError):
+    """`specialize` was given too few, unknown or unhashable constexprs; the message names them and the signature."""
+
+
+class NotSupportedError(KernelwrightError, NotImplementedError):
+    """The language has it, this version does not build it yet. The message names what is missing."""
+
+
+class ArgumentError(KernelwrightError):
+    """An argument of a kernel call does not fit its parameter. Nothing was launched or written.
+
+    The message has the parameter, what was expected, what came, and the kernel's signature.
+    """
+
+
+class ArgumentCountError(ArgumentError, TypeError):
+    """Too few or too many arguments."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of the wrong kind (array, scalar) or dtype."""
+
+
+class ArgumentValueError(ArgumentError, ValueError):
+    """A rank, extent, stride, alignment, scalar value, device or overlap of arrays that the kernel cannot take."""
+
+
+class LaunchError(KernelwrightError):
+    """The launch itself is impossible on this device: grid, block or shared memory beyond its limits, or the driver refused."""
+
+
+class CompileError(KernelwrightError):
+    """The CUDA compiler refused the emitted source. The message pairs its diagnostics with the Python lines they come from."""
+
+
+class CompilerNotFoundError(CompileError):
+    """Neither NVRTC nor nvcc can be found; the message says what to install."""
+
+
+class SimulationError(KernelwrightError):
+    """The simulator saw the kernel do something wrong. The message has block, thread, buffer, logical index and Python line."""
+
+
+class OutOfBoundsError(SimulationError, IndexError):
+    """A load or store outside the buffer's shape or its storage."""
+
+
+class UninitializedReadError(SimulationError):
+    """A read of shared or local memory that nothing wrote."""
+
+
+class BarrierDivergenceError(SimulationError):
+    """A barrier, or an operation of a whole warp, that only some of its threads reached."""
+
+
+class IndexOverflowError(SimulationError, OverflowError):
+    """Integer index arithmetic left the range of its dtype."""
+
+
+class ArithmeticFault(SimulationError, ArithmeticError):
+    """A division or modulo by zero, or a shift by the width or more."""
