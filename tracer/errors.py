@@ -80,6 +80,10 @@ class OutOfBoundsError(SimulationError, IndexError):
     """A load or store outside the buffer's shape or its storage."""
 
 
+class MisalignedAccessError(SimulationError):
+    """A vector load or store whose first element does not lie at a multiple of the access's width."""
+
+
 class UninitializedReadError(SimulationError):
     """A read of shared or local memory that nothing wrote."""
 
