@@ -9,6 +9,7 @@ hardware indices, the extents, loop variables, and every value that the algebra 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -27,6 +28,11 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def short(self) -> str:
+        """`kernel.py:12`: the same on every machine, so it is what goes into emitted source."""
+        return f"{os.path.basename(self.file)}:{self.line}"
 
 
 @dataclass(eq=False, slots=True)

@@ -64,6 +64,8 @@ SCALAR = operation("scalar", "", "attr:dtype")                                # 
 EXTENT = operation("extent", "", "attr:dtype", spelling="T.{dtype}()")        # a free symbolic extent
 THREAD_INDEX = operation("thread_index", "", "attr:dtype", source="threadIdx")  # attrs: axis 0..2
 BLOCK_INDEX = operation("block_index", "", "attr:dtype", source="blockIdx")     # attrs: axis 0..2
+CLUSTER_INDEX = operation("cluster_index", "", "attr:dtype", source="PTX ISA 10 %clusterid")        # attrs: axis 0..2
+CTA_IN_CLUSTER = operation("cta_in_cluster", "", "attr:dtype", source="PTX ISA 10 %cluster_ctaid")  # attrs: axis 0..2
 SCOPE_ID = operation("scope_id", "", "attr:dtype")                            # attrs: kind, axis, extent
 LOOP_VAR = operation("loop_var", "", "attr:dtype")
 

@@ -1,0 +1,303 @@
+"""From logical coordinates to simplified flat indices: the pass that gives a traced function its addresses.
+
+It walks the program in order with what is known at each point: the ranges of indices and loops, the conditions around, the
+guards passed. Every integer is tried in two forms, expanded to the hardware indices and in terms of the author's own named
+values, and the shorter one is emitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from symbolic.sympy_bridge import to_sympy
+
+from codegen.lowered import FlatAccess, Lowered
+from symbolic import integers as si
+from symbolic.facts import Facts
+from symbolic.integers import Int
+from symbolic.simplify import simplify
+from symbolic.text import text
+from tracer import operations as ops
+from tracer.errors import NotSupportedError
+from tracer.exact import exact, is_exact
+from tracer.ir import Buffer, Function, Location, Node, Region
+from tracer.operations import Effect
+from tracer.spelling import describe
+
+_LEAVING = (ops.BREAK, ops.CONTINUE, ops.RETURN)
+ZERO = si.const(0)
+
+
+def lower(function: Function) -> Lowered:
+    """Compute every address and integer of `function`."""
+    return _Lowering(function).run()
+
+
+class _Lowering:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.result = Lowered(function, atoms=dict(function.atoms))
+        self.forms: dict[Node, Int] = {}        # each integer in terms of the author's named values
+        self.wanted = _wanted_integers(function)
+
+    def run(self) -> Lowered:
+        facts = Facts()
+        for node in self.function.atoms.values():
+            if not node.op.operands and node.parent is None:
+                self._bound(node, facts)
+        for node in self.function.scope_ids:
+            self._scope_id(node, facts)
+        self._region(self.function.host, facts)
+        for condition, _ in self.function.assumptions:
+            self._assume(condition, facts)
+        self._region(self.function.device, facts.scope())
+        return self.result
+
+    # -- what is known
+
+    def _bound(self, node: Node, facts: Facts) -> None:
+        """An atom lies within its dtype; an extent is not negative; hardware indices lie within the launch."""
+        assert node.dtype is not None and node.sym is not None
+        least, greatest = node.dtype.limits
+        launch = self.function.launch
+        axis = node.attrs.get("axis", 0)
+        if node.op is ops.EXTENT:
+            least = 0
+        facts.bound(node.sym, least, greatest + 1)
+        sizes = {ops.THREAD_INDEX: launch.block, ops.BLOCK_INDEX: launch.grid, ops.CTA_IN_CLUSTER: launch.cluster or ()}.get(node.op, ())
+        if axis < len(sizes):
+            facts.bound(node.sym, 0, sizes[axis])
+        elif node.op in _REGISTERS:
+            facts.bound(node.sym, 0, 1 if sizes else greatest + 1)
+
+    def _scope_id(self, node: Node, facts: Facts) -> None:
+        assert node.sym is not None
+        if node.sym in self.function.atoms:
+            self.result.atoms[node.sym] = node       # print threadIdx.x as the author's `tx`
+        else:
+            facts.assume(si.lt(node.sym, node.attrs["extent"]))
+        if node.attrs["kind"] == "cluster_id":
+            facts.bound(node.sym, 0, node.attrs["extent"])
+        self.result.integers[node] = node.sym if node.sym in self.function.atoms else simplify(node.sym, facts)
+        self._form(node, facts)
+
+    def _assume(self, condition: Node, facts: Facts, holds: bool = True) -> None:
+        for known in (condition.sym, self.forms.get(condition)):
+            if known is not None:
+                facts.assume(known if holds else si.lnot(known))
+
+    # -- walking
+
+    def _region(self, region: Region, facts: Facts) -> None:
+        self.result.facts[region] = facts
+        for node in region.nodes:
+            self._node(node, facts)
+            if node.op is ops.IF and _always_leaves(node.regions[0]) and not node.regions[1].nodes:
+                facts = facts.scope()
+                self._assume(node.operands[0], facts, holds=False)
+
+    def _node(self, node: Node, facts: Facts) -> None:
+        if is_exact(node.dtype):
+            if node.sym in self.function.atoms and self.function.atoms[node.sym] is node:
+                self._bound(node, facts)
+            self._form(node, facts)
+        if "buffer" in node.attrs and node.op in _ACCESSES:
+            self.result.accesses[node] = self._access(node, facts)
+        if node.op in (ops.IF, ops.IF_THEN_ELSE):
+            for region, holds in zip(node.regions, (True, False)):
+                inner = facts.scope()
+                self._assume(node.operands[0], inner, holds)
+                self._region(region, inner)
+        elif node.op is ops.WHILE:
+            test, body = node.regions
+            inner = facts.scope()
+            self._region(test, inner)
+            assert test.result is not None
+            inner = inner.scope()
+            self._assume(test.result, inner)
+            self._region(body, inner)
+        elif node.op is ops.FOR:
+            self._loop(node, facts.scope())
+
+    def _loop(self, node: Node, facts: Facts) -> None:
+        start, stop, step = (o.sym for o in node.operands)
+        variable = node.regions[0].arguments[0]
+        assert start is not None and stop is not None and step is not None and variable.sym is not None
+        down = si.is_const(step) and step.value < 0
+        facts.bound(variable.sym, *((stop + 1, start + 1) if down else (start, stop)))
+        if si.is_const(start) and si.is_const(step) and abs(step.value) > 1:
+            facts.divisible(variable.sym - start.value, abs(step.value))
+        self.forms[variable] = variable.sym
+        self._region(node.regions[0], facts)
+
+    # -- integers
+
+    def _form(self, node: Node, facts: Facts) -> None:
+        """Record `node` in terms of named values, and, where something needs it, the expression that computes it."""
+        assert node.sym is not None
+        if node.sym in self.function.atoms:
+            if self.function.atoms[node.sym] is node:
+                self.forms[node] = node.sym
+                return
+            form = node.sym
+        elif node.op is ops.SCOPE_ID:
+            form = self.result.integers[node]
+        else:
+            computed = exact(node.op, node.dtype, [o.dtype for o in node.operands], [self.forms.get(o, o.sym) for o in node.operands])
+            form = node.sym if computed is None else computed
+        named = node.name is not None and node.sym not in self.function.atoms
+        if node.op is not ops.SCOPE_ID and (named or node.op is ops.LET or node in self.wanted):
+            self.result.integers[node] = form = _shorter(simplify(node.sym, facts), simplify(form, facts))
+        if (named or node.op is ops.LET) and not si.is_const(form):
+            alias = si.Symbol(node.name or "let")
+            self.result.atoms[alias] = node
+            low, high = facts.bounds(node.sym)
+            facts.bound(alias, low, None if high is None else high + 1)
+            form = alias
+        self.forms[node] = form
+
+    # -- addresses
+
+    def _access(self, node: Node, facts: Facts) -> FlatAccess:
+        buffer: Buffer = node.attrs["buffer"]
+        if node.op is ops.ADDRESS_OF and not node.operands and buffer.shape:
+            return FlatAccess(node, buffer, (), ZERO, ZERO, True)      # A.data: the storage's first element
+        coords = node.operands[:-1] if node.op is ops.STORE else node.operands
+        exact_coords = [c.sym for c in coords if c.sym is not None]
+        index = simplify(flat_index(buffer, exact_coords), facts)
+        forms = [self.forms.get(c, c.sym) for c in coords]
+        named = simplify(flat_index(buffer, [f for f in forms if f is not None]), facts)
+        shown = tuple(_shorter(simplify(c, facts), simplify(f, facts)) for c, f in zip(exact_coords, forms) if f is not None)
+        return FlatAccess(node, buffer, shown, index, _shorter(index, named), _in_bounds(node, buffer, exact_coords, facts))
+
+
+_ACCESSES = (ops.LOAD, ops.STORE, ops.ADDRESS_OF)
+_REGISTERS = (ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER)
+
+
+def _wanted_integers(function: Function) -> set[Node]:
+    """The integer nodes that something other than integer algebra uses: these get an expression of their own."""
+    wanted: set[Node] = set()
+    for region in (function.host, function.device):
+        for node in region.walk():
+            transparent = is_exact(node.dtype) and node.sym is not None and function.atoms.get(node.sym) is not node
+            if not transparent:
+                operands = node.operands[-1:] if node.op is ops.STORE else () if node.op in _ACCESSES else node.operands
+                wanted.update(o for o in operands if is_exact(o.dtype) and o.op is not ops.CONST)
+            wanted.update(r.result for r in node.regions if r.result is not None and is_exact(r.result.dtype))
+    return {node for node in wanted if node.sym is not None and function.atoms.get(node.sym) is not node and node.op is not ops.CONST}
+
+
+def _always_leaves(region: Region) -> bool:
+    return bool(region.nodes) and region.nodes[-1].op in _LEAVING
+
+
+def _shorter(expanded: Int, named: Int) -> Int:
+    """The form with fewer operations; the author's names where they tie."""
+    return named if si.operations_count(named) <= si.operations_count(expanded) else expanded
+
+
+def flat_index(buffer: Buffer, coords: list[Int]) -> Int:
+    """The element offset into the storage: elem_offset + row-major(coords)."""
+    if buffer.layout is not None:
+        raise NotSupportedError(f"buffer {buffer.name!r}: layouts other than dense row-major are not supported in this version")
+    index, step = buffer.elem_offset, si.const(1)
+    for coord, size in zip(reversed(coords), reversed(buffer.shape)):
+        index = index + coord * step
+        step = step * size
+    return index
+
+
+def _in_bounds(node: Node, buffer: Buffer, coords: list[Int], facts: Facts) -> bool | None:
+    """True where every coordinate is proved inside its extent, False where one is proved outside, None where undecided."""
+    lanes = 1
+    value = node.operands[-1] if node.op is ops.STORE else node
+    if value.dtype is not None and buffer.dtype.lanes == 1 and node.op is not ops.ADDRESS_OF:
+        lanes = value.dtype.lanes
+    verdict: bool | None = True
+    for axis, (coord, size) in enumerate(zip(coords, buffer.shape)):
+        last = coord + (lanes - 1 if axis == len(coords) - 1 else 0)
+        for relation in (si.ge(coord, ZERO), si.lt(last, size)):
+            proved = facts.prove(relation)
+            if proved is False:
+                return False
+            if proved is None:
+                verdict = None
+    return verdict
+
+
+# ---------------------------------------------------------------------- what users see
+
+class BufferName(str):
+    """A buffer's name, with its declaration beside it (`shape`, `dtype`, `scope`)."""
+
+    __slots__ = ("decl",)
+    decl: Buffer
+
+    def __new__(cls, decl: Buffer) -> BufferName:
+        made = super().__new__(cls, decl.name)
+        made.decl = decl
+        return made
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(public_int(entry) for entry in self.decl.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self.decl.dtype.name
+
+    @property
+    def scope(self) -> str:
+        return self.decl.scope
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store of the kernel.
+
+    `coords` are the logical coordinates and `index` the element offset into the buffer's storage, SymPy expressions;
+    `in_bounds` is True (proved), False (proved wrong) or None (not decided); the text is `B[i, j] store  i*8 + j + 64`.
+    """
+
+    buffer: BufferName
+    kind: str
+    coords: tuple[sympy.Expr, ...]
+    index: sympy.Expr
+    in_bounds: bool | None
+    location: Location | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def atom_names(lowered: Lowered) -> dict[Int, str]:
+    """How each atom is called in texts: the author's name, the register, or the expression that loads it."""
+    return {symbol: node.name or describe(node) for symbol, node in lowered.atoms.items()}
+
+
+def public_int(value: Int, names: dict[Int, str] | None = None) -> Any:
+    """A Python int, or a SymPy expression over symbols with the author's names."""
+    return value.value if si.is_const(value) else to_sympy(value, names)
+
+
+def public_accesses(lowered: Lowered) -> list[Access]:
+    """Every load and store in program order; mutable scalars are not listed."""
+    names = atom_names(lowered)
+    found = []
+    for node, access in lowered.accesses.items():
+        if node.op is ops.ADDRESS_OF or access.buffer.cell:
+            continue
+        kind = "load" if node.op.effect is Effect.READ else "store"
+        coords = ", ".join(text(c, names) for c in access.coords)
+        shown = f"{access.buffer.name}[{coords or '()'}] {kind}  {text(access.index, names)}"
+        found.append(Access(BufferName(access.buffer), kind, tuple(to_sympy(c, names) for c in access.coords), to_sympy(access.index, names),
+                            access.in_bounds, node.location, shown))
+    return found

@@ -1,0 +1,305 @@
+"""Buffers: what `T.match_buffer` and the allocations return, and what indexing them records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from symbolic import integers as si
+from symbolic.integers import Int
+from tracer import ir
+from tracer import operations as ops
+from tracer.dtypes import DType, dtype
+from tracer.errors import DTypeError, NotSupportedError
+from tracer.extents import extent, extents, symbolic_text, value_of
+from tracer.ir import Node, Region
+from tracer.recorder import Nameable, Recorder, current
+from tracer.values import Cell, Value, as_node, convert_for_store, wrap
+
+SCOPES = ("global", "shared", "shared.dyn", "local", "tmem")
+STATIC_SHARED_LIMIT = 48 * 1024      # CUDA C++ Programming Guide, compute capabilities: static shared memory per block
+HANDLE = dtype("handle")
+
+
+class Buffer(Nameable):
+    """Logical coordinates over memory. `A[i, j]` loads, `A[i, j] = v` stores; `shape`, `dtype`, `layout` and `scope` describe it."""
+
+    __slots__ = ("decl", "recorder", "home_region")
+
+    def __init__(self, decl: ir.Buffer, recorder: Recorder, home_region: Region | None = None) -> None:
+        self.decl = decl
+        self.recorder = recorder
+        self.home_region = home_region
+
+    def __repr__(self) -> str:
+        return f"<buffer {self.decl.name}: {shape_text(self.decl, self.recorder)} {self.decl.dtype}, {self.decl.scope}>"
+
+    def learn_name(self, name: str) -> None:
+        decl = self.decl
+        if not decl.name:
+            decl.name = name
+            if not decl.storage.name:
+                decl.storage.name = name
+
+    # -- what it is
+
+    @property
+    def shape(self) -> tuple[Value | int, ...]:
+        """The logical extents: ints, or values where they are symbolic."""
+        return tuple(value_of(entry, self.recorder) for entry in self.decl.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of an element."""
+        return self.decl.dtype
+
+    @property
+    def layout(self) -> Any:
+        """The `TileLayout` that maps coordinates to addresses; None for dense row-major."""
+        return self.decl.layout
+
+    @property
+    def scope(self) -> str:
+        """The memory it lives in: global, shared, shared.dyn, local or tmem."""
+        return self.decl.scope
+
+    @property
+    def data(self) -> Value:
+        """A pointer to the storage's first element, for intrinsics."""
+        return wrap(self._usable().record(ops.ADDRESS_OF, (), HANDLE, {"buffer": self.decl}), self.recorder)
+
+    # -- access
+
+    def __getitem__(self, index: Any) -> Value:
+        return wrap(self._usable().record(ops.LOAD, self._coordinates(index), self.decl.dtype, {"buffer": self.decl}), self.recorder)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        recorder = self._usable()
+        node = convert_for_store(value, self.decl.dtype, repr(self.decl.name), recorder)
+        recorder.record(ops.STORE, [*self._coordinates(index), node], None, {"buffer": self.decl})
+
+    def ptr_to(self, index: Sequence[Any]) -> Value:
+        """A pointer to the element at `index`, for intrinsics and `T.cuda.func_call`."""
+        coords = self._coordinates(tuple(index) if isinstance(index, (list, tuple)) else index)
+        return wrap(self._usable().record(ops.ADDRESS_OF, coords, HANDLE, {"buffer": self.decl}), self.recorder)
+
+    def vload(self, index: Sequence[Any], dtype: Any) -> Value:
+        """The vector of `dtype` (say float32x4) that starts at `index` and runs along the last axis."""
+        wanted = self._vector(dtype)
+        return wrap(self._usable().record(ops.LOAD, self._coordinates(index, wanted.lanes), wanted, {"buffer": self.decl}), self.recorder)
+
+    def vstore(self, index: Sequence[Any], value: Any) -> None:
+        """Store the vector `value` from `index` on along the last axis."""
+        recorder = self._usable()
+        node = as_node(value, self.decl.dtype, recorder)
+        assert node.dtype is not None
+        wanted = self.decl.dtype.scalar.vector(node.dtype.lanes)
+        coords = self._coordinates(index, wanted.lanes)
+        node = convert_for_store(value, wanted, repr(self.decl.name), recorder)
+        recorder.record(ops.STORE, [*coords, node], None, {"buffer": self.decl})
+
+    def _vector(self, spec: Any) -> DType:
+        wanted = dtype(spec)
+        if wanted.scalar is not self.decl.dtype.scalar or self.decl.dtype.lanes not in (1, wanted.lanes):
+            self.recorder.fail(f"a {wanted} vector of {self.decl.name!r}, whose elements are {self.decl.dtype}; the element types must agree",
+                               kind=DTypeError)
+        return wanted
+
+    def _usable(self) -> Recorder:
+        recorder = current()
+        if self.recorder is not recorder:
+            recorder.fail(f"buffer {self.decl.name!r} belongs to another trace; each trace declares its own buffers")
+        if not recorder.is_open(self.home_region):
+            recorder.fail(f"buffer {self.decl.name!r} is used after the If, loop or While in which it was allocated has closed; allocate it before")
+        return recorder
+
+    # -- coordinates
+
+    def _coordinates(self, index: Any, lanes: int = 1) -> list[Node]:
+        recorder = self.recorder
+        recorder.observe()
+        decl = self.decl
+        entries = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+        if any(isinstance(entry, slice) or entry is Ellipsis for entry in entries):
+            raise NotSupportedError(f"{recorder.location()}: slices of buffers (regions) are not supported in this version; index single elements")
+        if len(entries) != len(decl.shape):
+            recorder.fail(f"{decl.name}{index_text(entries)} has {len(entries)} index(es), but {decl.name!r} has {len(decl.shape)} "
+                          f"axis(es): shape {shape_text(decl, recorder)}")
+        nodes = [self._coordinate(entry, axis) for axis, entry in enumerate(entries)]
+        if not recorder.dead:
+            for axis, node in enumerate(nodes):
+                self._check_bounds(node, axis, lanes if axis == len(nodes) - 1 and decl.dtype.lanes == 1 else 1)
+        return nodes
+
+    def _coordinate(self, entry: Any, axis: int) -> Node:
+        recorder = self.recorder
+        node = as_node(entry, None, recorder)
+        if node.dtype is None or not node.dtype.is_integer or node.dtype.lanes != 1:
+            recorder.fail(f"index {axis} of {self.decl.name!r} is a {node.dtype} value; an index must be an integer "
+                          "(write .astype('int32') if the conversion is meant)", node, kind=DTypeError)
+        return node
+
+    def _check_bounds(self, node: Node, axis: int, lanes: int) -> None:
+        assert node.sym is not None
+        recorder, decl, size = self.recorder, self.decl, self.decl.shape[axis]
+        last = node.sym + (lanes - 1)
+        if recorder.known.prove(si.ge(node.sym, si.const(0))) is False:
+            recorder.fail(f"index {axis} of {decl.name!r} is {symbolic_text(node.sym, recorder)}, which is negative for every thread; "
+                          "indices do not wrap around: write extent - 1 for the last element", *_unless_constant(node))
+        if recorder.known.prove(si.lt(last, size)) is False:
+            recorder.fail(f"index {axis} of {decl.name!r} is {symbolic_text(last, recorder)}, which is out of bounds for every thread: "
+                          f"the extent is {symbolic_text(size, recorder)}", *_unless_constant(node))
+
+
+def _unless_constant(node: Node) -> tuple[Node, ...]:
+    return () if node.op is ops.CONST else (node,)
+
+
+def index_text(entries: Sequence[Any]) -> str:
+    """`[?, ?]`: the form of an index in a message."""
+    return "[" + ", ".join(str(e) if isinstance(e, int) else "?" for e in entries) + "]"
+
+
+def shape_text(decl: ir.Buffer, recorder: Recorder) -> str:
+    """`(n, 8)`."""
+    entries = [symbolic_text(entry, recorder) for entry in decl.shape]
+    return f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
+
+
+def row_major(shape: Sequence[Int]) -> list[Int]:
+    """The strides of a dense row-major buffer, in elements."""
+    strides: list[Int] = []
+    step = si.const(1)
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size
+    return strides[::-1]
+
+
+def product(shape: Sequence[Int]) -> Int:
+    """The number of elements of a shape."""
+    count = si.const(1)
+    for size in shape:
+        count = count * size
+    return count
+
+
+def check_layout(layout: Any, recorder: Recorder) -> None:
+    """Only dense row-major buffers are built so far."""
+    if layout not in ("default", None):
+        raise NotSupportedError(f"{recorder.location()}: layout={layout!r}: layouts other than dense row-major are not supported in this version")
+
+
+def declare_parameter(name: str, index: int, shape: Any, element: Any, recorder: Recorder, *, layout: Any = "default", elem_offset: Any = 0,
+                      scope: str = "global", align: int | None = None) -> ir.Buffer:
+    """The buffer over the array that comes as parameter `index`."""
+    wanted = dtype(element)
+    if scope != "global":
+        recorder.fail(f"buffer parameter {name!r} has scope {scope!r}; an argument is in global memory" if scope in SCOPES else
+                      f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
+    check_layout(layout, recorder)
+    check_align(align, wanted, recorder)
+    sizes = extents(shape, recorder, f"buffer {name!r}" if name else "the buffer")
+    offset = extent(elem_offset, recorder, "elem_offset")
+    storage = ir.Storage(name, wanted, "global", offset + product(sizes), align or wanted.bytes, index)
+    return ir.Buffer(name, sizes, wanted, "global", None, offset, storage, align, location=recorder.location())
+
+
+def check_align(align: int | None, element: DType, recorder: Recorder) -> None:
+    """`align=` is a power of two of bytes, at least the element's own alignment."""
+    if align is None:
+        return
+    if not isinstance(align, int) or align <= 0 or align & (align - 1):
+        recorder.fail(f"align={align!r}: an alignment is a power of two of bytes, such as 16 or 128")
+    if align < element.bytes and element.lanes == 1:
+        recorder.fail(f"align={align} is less than the {element.bytes} bytes of a {element} element")
+
+
+def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "shared", layout: Any = "default", align: int | None = None) -> Buffer:
+    """New memory of `shape` in scope "shared" (one a block) or "local" (one a thread: registers).
+
+    Raises `TraceError` for an unknown scope, extents that are not constant, or more static shared memory than a block can have.
+    """
+    return Buffer(*_allocate(shape, dtype, scope, layout, align))
+
+
+def alloc_shared(shape: Any, dtype: Any = "float32", layout: Any = "default", align: int | None = None) -> Buffer:
+    """A static shared array, one a block: `__shared__`."""
+    return alloc_buffer(shape, dtype, "shared", layout, align)
+
+
+def alloc_local(shape: Any, dtype: Any = "float32", layout: Any = "default", align: int | None = None) -> Buffer:
+    """An array of each thread's own; registers where every index is a constant."""
+    return alloc_buffer(shape, dtype, "local", layout, align)
+
+
+def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | None, cell: bool = False) -> tuple[ir.Buffer, Recorder, Region]:
+    recorder = current()
+    recorder.observe()
+    wanted = dtype(element)
+    if scope not in SCOPES:
+        recorder.fail(f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
+    if scope == "global":
+        recorder.fail("a kernel cannot allocate global memory; pass an array as an argument")
+    if scope in ("shared.dyn", "tmem"):
+        raise NotSupportedError(f"{recorder.location()}: scope {scope!r} is not supported in this version; use \"shared\" or \"local\"")
+    check_layout(layout, recorder)
+    check_align(align, wanted, recorder)
+    if wanted.kind == "handle" or wanted.bits < 8:
+        raise NotSupportedError(f"{recorder.location()}: a {scope} buffer of {wanted} is not supported in this version")
+    sizes = extents(shape, recorder, "the allocation")
+    for axis, size in enumerate(sizes):
+        if not si.is_const(size):
+            recorder.fail(f"extent {axis} of a {scope} allocation is {symbolic_text(size, recorder)}, which is only known at run time; "
+                          "its size must be constant (make it a T.constexpr parameter)")
+        if size.value == 0:
+            recorder.fail(f"extent {axis} of a {scope} allocation is 0")
+    storage = ir.Storage("", wanted, scope, product(sizes), align or wanted.bytes)
+    decl = ir.Buffer("", sizes, wanted, scope, None, si.const(0), storage, align, cell, recorder.location())
+    recorder.record(ops.ALLOC, (), None, {"buffer": decl})
+    if scope == "shared":
+        _check_static_shared(recorder)
+    return decl, recorder, recorder.region
+
+
+def _check_static_shared(recorder: Recorder) -> None:
+    total = 0
+    for node in recorder.function.device.walk():
+        if node.op is ops.ALLOC and (storage := node.attrs["buffer"].storage).scope == "shared":
+            total = -(-total // storage.align) * storage.align + storage.size.value * storage.dtype.bytes
+    if total > STATIC_SHARED_LIMIT:
+        recorder.fail(f"{total} bytes of static shared memory; a block has at most {STATIC_SHARED_LIMIT} (48 KiB). Use smaller tiles")
+
+
+def alloc_scalar(dtype: Any, scope: str = "local", init: Any = None) -> Cell:
+    """A mutable scalar in `scope`; `init` is stored at once where given."""
+    decl, recorder, region = _allocate((), dtype, scope, "default", None, cell=True)
+    cell = Cell(decl, region.nodes[-1], recorder)
+    if init is not None:
+        cell.assign(init)
+    return cell
+
+
+def local_scalar(dtype: Any, init: Any = None) -> Cell:
+    """A mutable scalar of each thread's own: `x = T.local_scalar("int32", 0); x += 1`."""
+    return alloc_scalar(dtype, "local", init)
+
+
+def shared_scalar(dtype: Any, init: Any = None) -> Cell:
+    """A mutable scalar that the block's threads share. With `init`, every thread stores it."""
+    return alloc_scalar(dtype, "shared", init)
+
+
+def address_of(place: Any) -> Value:
+    """A pointer to `A[i, j]`, to a mutable scalar, or to a buffer's first element."""
+    recorder = current()
+    if isinstance(place, Cell):
+        return wrap(recorder.record(ops.ADDRESS_OF, (), HANDLE, {"buffer": place.buffer}), recorder)
+    if isinstance(place, Buffer):
+        return place.ptr_to([0] * len(place.decl.shape))
+    node = as_node(place, None, recorder)
+    if node.op is not ops.LOAD:
+        recorder.fail("T.address_of needs a buffer element such as A[i, j], a mutable scalar or a buffer", node)
+    if node.parent is not None and node.parent.nodes[-1:] == [node]:
+        node.parent.nodes.pop()      # the element itself is not read
+    return wrap(recorder.record(ops.ADDRESS_OF, node.operands, HANDLE, {"buffer": node.attrs["buffer"]}), recorder)

@@ -1,0 +1,50 @@
+"""`T`: every name that a kernel author writes, collected."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tracer import buffers, control, launch, signature, values
+from tracer import operations as ops
+from tracer.dtypes import SCALAR_NAMES, dtype
+from tracer.errors import TraceError
+from tracer.intrinsics import cuda
+
+
+class _Dialect(SimpleNamespace):
+    """A namespace whose missing names are errors that say so."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        near = [known for known in self.__dict__ if known.lower().startswith(name.lower()[:4])]
+        hint = f"; did you mean {', '.join(f'T.{n}' for n in near[:4])}?" if near else ""
+        raise UnknownNameError(f"T.{name} does not exist in this version{hint}")
+
+
+class UnknownNameError(TraceError, AttributeError):
+    """A name of `T` that does not exist."""
+
+
+def _public(module: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in names}
+
+
+T: Any = _Dialect(
+    # parameters and extents
+    Buffer=signature.Buffer, handle=signature.handle, constexpr=signature.constexpr, match_buffer=signature.match_buffer,
+    **{name: values.ScalarType(dtype(name)) for name in SCALAR_NAMES},
+    # launch
+    **_public(launch, "device_entry", "assume", "attr", "launch_thread"), **launch.SCOPE_IDS,
+    # control flow
+    **_public(control, "If", "Elif", "Else", "While", "serial", "unroll", "vectorized", "grid", "break_", "continue_", "return_"),
+    # memory
+    **_public(buffers, "alloc_buffer", "alloc_shared", "alloc_local", "alloc_scalar", "local_scalar", "shared_scalar", "address_of"),
+    # values
+    min=values.minimum, max=values.maximum, abs=values.absolute,
+    **_public(values, "let", "select", "if_then_else", "reinterpret", "truncdiv", "truncmod", "ceildiv"),
+    **{row.name: values.float_function(row) for row in (*ops.MATH, ops.ISNAN, ops.ISINF)},
+    # hardware
+    cuda=_Dialect(**_public(cuda, "cta_sync", "warp_sync", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "func_call")),
+)

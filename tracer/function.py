@@ -1,0 +1,233 @@
+"""`trace`, `specialize`, and the kernel object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from tracer import control, launch
+from tracer.cleanup import remove_unused
+from tracer.errors import SpecializeError, TraceError
+from tracer.ir import Function
+from tracer.recorder import Recorder
+from tracer.signature import Signature, bind_parameters, caller_locals, function_location, read_signature
+
+
+def trace(fn: Callable[..., Any]) -> Any:
+    """Record the plain Python function `fn` by running it once against proxies.
+
+    Returns a `Kernel`, or, where `fn` has `T.constexpr` parameters, a `Template` whose `specialize(N=256)` gives one. Works as
+    the decorator `@trace`; `fn` may come from `exec`, a REPL, a closure, a lambda or a method: its source is never read.
+    Raises `TraceError`.
+    """
+    if not callable(fn):
+        raise TraceError(f"trace takes a function, not {fn!r}")
+    signature = read_signature(fn, caller_locals(1))
+    template = Template(fn, signature)
+    return template if signature.constexprs else template.specialize()
+
+
+class Template:
+    """A function with constexpr parameters: `specialize(...)` gives a kernel for their values."""
+
+    def __init__(self, fn: Callable[..., Any], signature: Signature) -> None:
+        self._fn = fn
+        self._signature = signature
+        self._kernels: dict[tuple[tuple[str, type, Any], ...], Kernel] = {}
+        self.__doc__ = fn.__doc__
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
+
+    def __repr__(self) -> str:
+        return f"<template {self.__name__}: specialize({', '.join(self._signature.constexprs)})>"
+
+    def specialize(self, **constants: Any) -> Kernel:
+        """The kernel for these constexpr values; the same values of the same types give the same object.
+
+        Raises `SpecializeError` for missing, unknown or unhashable ones.
+        """
+        values = self._complete(constants)
+        key = tuple((name, *_typed(value)) for name, value in values.items())
+        try:
+            hash(key)
+        except TypeError:
+            unhashable = [name for name, value in values.items() if not _hashable(value)]
+            raise SpecializeError(f"{self.__name__}: constexpr {', '.join(unhashable)} cannot be hashed, so it cannot key a kernel; "
+                                  "pass a tuple instead of a list, or a frozen dataclass") from None
+        if key not in self._kernels:
+            self._kernels[key] = Kernel(_run(self._fn, self.__name__, self._signature, values))
+        return self._kernels[key]
+
+    def _complete(self, constants: Mapping[str, Any]) -> dict[str, Any]:
+        known = self._signature.constexprs
+        listed = f"{self.__name__} has the constexprs {', '.join(known)}" if known else f"{self.__name__} has no constexprs"
+        if unknown := [name for name in constants if name not in known]:
+            raise SpecializeError(f"{self.__name__}: unknown constexpr {', '.join(unknown)}; {listed}")
+        values = {name: constants.get(name, default) for name, default in known.items()}
+        if missing := [name for name, value in values.items() if value is inspect.Parameter.empty]:
+            example = ", ".join(f"{name}=..." for name in missing)
+            raise SpecializeError(f"{self.__name__}: missing constexpr {', '.join(missing)}; write specialize({example})")
+        return values
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the kernel of the defaults. Raises `SpecializeError` where a constexpr has none."""
+        return self.specialize()(*args, **keywords)
+
+
+def _typed(value: Any) -> tuple[type, Any]:
+    """1, 1.0 and True are equal and hash alike, so the types (of a tuple's elements too) are part of the key."""
+    if isinstance(value, tuple):
+        return type(value), tuple(_typed(element) for element in value)
+    if isinstance(value, float):
+        return float, value.hex()      # tells -0.0 from 0.0, and a NaN equals itself
+    return type(value), value
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _run(fn: Callable[..., Any], name: str, signature: Signature, constants: Mapping[str, Any]) -> Function:
+    recorder = Recorder("kernel" if not name.isidentifier() else name)     # a lambda's name is no identifier
+    function = recorder.function
+    function.location = function_location(fn)
+    try:
+        with recorder.tracing():
+            arguments = bind_parameters(signature, constants, recorder)
+            positional = [arguments[n] for n in signature.names if n not in signature.keyword_only]
+            result = fn(*positional, **{n: arguments[n] for n in signature.keyword_only})
+            recorder.raise_late_error()
+            if result is not None:
+                recorder.fail(f"the kernel function returned {result!r}; a kernel returns nothing: store results into buffers",
+                              at=function.location)
+            if recorder.on_host:
+                recorder.fail("T.device_entry() was never called; write it between the parameters and the kernel's body",
+                              at=function.location)
+            launch.finish(function, recorder)
+    finally:
+        control.forget(recorder)
+    remove_unused(function)
+    _finish_names(function)
+    _check_extents(function)
+    return function
+
+
+def _finish_names(function: Function) -> None:
+    """Buffers and storages that no variable held get names of their own."""
+    for index, parameter in enumerate(function.parameters):
+        if parameter.buffer is not None:
+            parameter.buffer.name = parameter.buffer.name or parameter.name or f"arg{index}"
+            parameter.buffer.storage.name = parameter.buffer.name
+    count = 0
+    for node in function.device.walk():
+        buffer = node.attrs.get("buffer")
+        if buffer is not None and not buffer.name:
+            buffer.name = f"buffer{count}"
+            buffer.storage.name = buffer.storage.name or buffer.name
+            count += 1
+
+
+def _check_extents(function: Function) -> None:
+    """Every extent must be determined by the arguments' shapes."""
+    from symbolic.solve import solve
+
+    from symbolic.integers import free_symbols, named
+    symbols = [node.sym for node in function.extents if node.sym is not None]
+    equations = [(entry, named(f"{p.buffer.name}.shape[{axis}]")) for p in function.parameters if p.buffer is not None
+                 for axis, entry in enumerate(p.buffer.shape) if free_symbols(entry)]
+    solution = solve(symbols, equations)
+    if solution.unsolved:
+        names = [function.atoms[s].name or s.name for s in solution.unsolved]
+        node = function.atoms[solution.unsolved[0]]
+        raise TraceError(f"{node.location or function.location}: the extent {', '.join(map(repr, names))} is determined by no argument's shape; "
+                         "use it in the shape of a buffer parameter, or make it a scalar parameter")
+
+
+class Kernel:
+    """A traced function: it can be printed, inspected, simulated, compiled and called."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.memo: dict[Any, Any] = {}       # what the runtime keeps for this kernel (compiled modules, launchers)
+        self.__name__ = function.name
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.function.name}>"
+
+    # -- as text
+
+    def script(self) -> str:
+        """Python that traces back to an equal function."""
+        from tracer.script import script
+        return script(self.function)
+
+    def cuda_source(self, *, locations: bool = True) -> str:
+        """The device half as CUDA C++; `locations=False` leaves out the comments that name Python lines."""
+        if locations:
+            return str(self.cuda.text)
+        from codegen.cuda import emit
+        return str(emit(self.half, locations=False).text)
+
+    def host_source(self) -> str:
+        """The host half as Python: unpack, solve the extents, check, launch."""
+        from codegen.host import host_source
+        return host_source(self.half)
+
+    # -- lowered
+
+    @cached_property
+    def half(self) -> Any:
+        """The device half: the lowered body and its arguments."""
+        from codegen.split import device_half
+        return device_half(self.function)
+
+    @cached_property
+    def cuda(self) -> Any:
+        """The emitted CUDA source with its line table."""
+        from codegen.cuda import emit
+        return emit(self.half)
+
+    def split(self) -> Any:
+        """The two halves; `.host` and `.device` are printable."""
+        from codegen.split import split
+        return split(self.function, self.half)
+
+    @property
+    def device(self) -> Any:
+        """The device half: `.attrs["tirx.kernel_launch_params"]` lists the launch parameters by name."""
+        return self.split().device
+
+    @cached_property
+    def launch(self) -> Any:
+        """`grid`, `block`, `cluster`, `preferred_cluster` and `dynamic_shared_bytes`, as ints or SymPy expressions."""
+        from codegen.split import public_launch
+        return public_launch(self.function)
+
+    def accesses(self) -> list[Any]:
+        """Each load and store in program order, with its simplified index and whether it is proved in bounds."""
+        from codegen.addresses import public_accesses
+        return public_accesses(self.half.lowered)
+
+    # -- running: the one arrow that runs up the house
+
+    def compile(self, arch: str | None = None) -> Any:
+        """The kernel as an `Executable` for `arch` ("sm_90a"; the present device's by default)."""
+        import runtime
+        return runtime.compile(self, arch)
+
+    def __call__(self, *args: Any, stream: Any = None) -> Any:
+        """Run on the arguments: NumPy arrays on the simulator, CUDA arrays on their GPU."""
+        import runtime
+        return runtime.call(self, args, stream)
+
+    def simulate(self, *args: Any, checks: bool = True, grid: Any = None) -> Any:
+        """Run on the simulator and return its report."""
+        import runtime
+        return runtime.simulate(self, *args, checks=checks, grid=grid)
+
+

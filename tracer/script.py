@@ -1,0 +1,391 @@
+"""The recorded function as Python that traces back to an equal function.
+
+Python evaluates operands before it calls, so a nested expression is recorded in one definite order. An unnamed value is
+written inside its only use exactly where that order is the recorded one; everything else gets a line and a name.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from symbolic.integers import Int
+from symbolic.text import text
+from tracer import ir
+from tracer import operations as ops
+from tracer.dtypes import DType
+from tracer.ir import Function, Node, Parameter, Region
+from tracer.spelling import spell
+
+INDENT = "    "
+_RESERVED = {"T", "trace", "range", *keyword.kwlist, *keyword.softkwlist}
+
+
+def script(function: Function) -> str:
+    """Python source with the imports it needs; executing it defines a function that traces back to an equal one."""
+    return "from tracer import T\n\n\n" + Printer(function).function()
+
+
+class Names:
+    """Unique Python names for nodes and buffers."""
+
+    def __init__(self) -> None:
+        self._given: dict[object, str] = {}
+        self._taken = Counter[str]()
+
+    def __call__(self, thing: object, wanted: str) -> str:
+        if thing not in self._given:
+            base = f"{wanted}_" if wanted in _RESERVED else wanted
+            name = base
+            while self._taken[name]:
+                name = f"{base}_{self._taken[base]}"
+                self._taken[base] += 1
+            self._taken[name] += 1
+            self._given[thing] = name
+        return self._given[thing]
+
+
+    def share(self, thing: object, *others: object) -> None:
+        """Let `others` (those that are not None) go by the name of `thing`."""
+        self._given.update({other: self._given[thing] for other in others if other is not None})
+
+
+class Printer:
+    """Prints one function. `body` prints a region alone (the device half)."""
+
+    def __init__(self, function: Function) -> None:
+        self.source = function
+        self.names = Names()
+        self.lines: list[str] = []
+        self.depth = 0
+        self.uses = _uses(function)
+        self.pending: list[tuple[Node, tuple[str, int]]] = []
+        for parameter in function.parameters:
+            self.names(parameter, parameter.name)
+            self.names.share(parameter, parameter.node, parameter.buffer if parameter.kind == "buffer" else None)
+
+    # ------------------------------------------------------------------ the whole function
+
+    def function(self) -> str:
+        source = self.source
+        self.write(f"def {source.name}({', '.join(map(self.parameter, source.parameters))}):")
+        self.depth = 1
+        self.host()
+        self.write("T.device_entry()")
+        self.device_head()
+        self.region(source.device)
+        return "\n".join(self.lines) + "\n"
+
+    def host(self) -> None:
+        source = self.source
+        for node in source.extents:
+            self.write(f"{self.name(node)} = T.{node.dtype}()")
+        for parameter in source.parameters:
+            buffer = parameter.buffer
+            if parameter.kind == "handle" and buffer is not None:
+                self.write(f"{self.buffer(buffer)} = T.match_buffer({self.names(parameter, parameter.name)}, {self.buffer_options(buffer)})")
+        assumed = {node: None for node, _ in source.assumptions}
+        self.region(source.host, keep=assumed)
+        for node in assumed:
+            self.write(f"T.assume({self.operand(node)[0]})")
+
+    def device_head(self) -> None:
+        source = self.source
+        if source.attrs:
+            self.write(f"T.attr({source.attrs!r})")
+        groups: dict[str, list[Node]] = {}
+        for node in source.scope_ids:
+            groups.setdefault(node.attrs["kind"], []).append(node)
+        for kind, nodes in groups.items():
+            nodes.sort(key=lambda n: n.attrs["axis"])
+            targets = ", ".join(self.name(node) for node in nodes)
+            sizes = ", ".join(self.integer(node.attrs["extent"]) for node in nodes)
+            preferred = source.launch.preferred_cluster
+            extra = ""
+            if preferred is not None and kind == ("cta_id_in_cluster" if "cta_id_in_cluster" in groups else "cta_id"):
+                extra = f", preferred=[{', '.join(map(self.integer, preferred))}]"
+            self.write(f"{targets} = T.{kind}([{sizes}]{extra})")
+
+    def parameter(self, parameter: Parameter) -> str:
+        name = self.names(parameter, parameter.name)
+        if parameter.kind == "handle":
+            return f"{name}: T.handle"
+        if parameter.kind == "scalar":
+            return f"{name}: T.{parameter.dtype}"
+        assert parameter.buffer is not None
+        return f"{name}: T.Buffer({self.buffer_options(parameter.buffer, quoted=True)})"
+
+    def buffer_options(self, buffer: ir.Buffer, quoted: bool = False) -> str:
+        """Shape, dtype and whatever differs from the defaults. In an annotation a symbolic extent is a quoted name."""
+        shape = [self.annotated(entry) if quoted else self.integer(entry) for entry in buffer.shape]
+        options = [f"({', '.join(shape)}{',' if len(shape) == 1 else ''})", repr(str(buffer.dtype))]
+        if buffer.align is not None:
+            options.append(f"align={buffer.align}")
+        if self.integer(buffer.elem_offset) != "0":
+            options.append(f"elem_offset={self.annotated(buffer.elem_offset) if quoted else self.integer(buffer.elem_offset)}")
+        return ", ".join(options)
+
+    def annotated(self, entry: Int) -> str:
+        """A shape entry of an annotation: an int, a quoted name, or a SymPy formula over symbols."""
+        symbols = _symbols(entry)
+        if not symbols:
+            return self.integer(entry)
+        if len(symbols) == 1 and entry is symbols[0]:
+            return repr(self.integer(entry))
+        names = {symbol: f'sympy.Symbol({self.name(self.source.atoms[symbol])!r})' for symbol in symbols}
+        self.lines[:0] = [] if self.lines and self.lines[0] == "import sympy" else ["import sympy", "", ""]
+        return text(entry, names)
+
+    # ------------------------------------------------------------------ names
+
+    def name(self, node: Node) -> str:
+        fallback = {ops.SCOPE_ID: node.attrs.get("kind", ""), ops.LOOP_VAR: "i", ops.EXTENT: "extent"}.get(node.op, "v0")
+        return self.names(node, node.name or fallback)
+
+    def buffer(self, buffer: ir.Buffer) -> str:
+        return self.names(buffer, buffer.name)
+
+    def integer(self, entry: Int) -> str:
+        """An exact integer over extents and scalars."""
+        return text(entry, {symbol: self.name(node) for symbol, node in self.source.atoms.items() if node.op in (ops.EXTENT, ops.SCALAR)})
+
+    # ------------------------------------------------------------------ regions
+
+    def write(self, line: str) -> None:
+        self.lines.append(INDENT * self.depth + line)
+
+    def block(self, head: str, region: Region) -> None:
+        self.write(head)
+        self.depth += 1
+        before = len(self.lines)
+        self.region(region)
+        if len(self.lines) == before:
+            self.write("pass")
+        self.depth -= 1
+
+    def region(self, region: Region, keep: Iterable[Node] = ()) -> None:
+        """Print a region's statements; values in `keep` are left for the caller to mention."""
+        kept = set(keep)
+        for node in region.nodes:
+            self.node(node, node in kept)
+        self.flush()
+
+    def node(self, node: Node, kept: bool = False) -> None:
+        statement = _STATEMENTS.get(node.op)
+        if statement is not None:
+            statement(self, node)
+            return
+        self.consume(node)
+        expression = self.expression(node)
+        if self.uses[node] == 1 and node.name is None and not kept and node.dtype is not None:
+            self.pending.append((node, expression))
+        elif node.dtype is None:
+            self.write(expression[0])
+        else:
+            self.assign(node, expression[0])
+
+    def assign(self, node: Node, expression: str) -> None:
+        # Reading a mutable scalar into a variable takes its value now: `+x`.
+        plain_cell = node.op is ops.LOAD and node.attrs["buffer"].cell
+        self.write(f"{self.name(node)} = {'+' if plain_cell else ''}{expression}")
+
+    def flush(self) -> None:
+        """Give every value that waits to be written inside its use a line of its own."""
+        waiting, self.pending = self.pending, []
+        for node, expression in waiting:
+            self.assign(node, expression[0])
+
+    def consume(self, node: Node) -> None:
+        """Decide whether `node`'s waiting operands can be written inside it, in the order in which Python evaluates them."""
+        waiting = [n for n, _ in self.pending]
+        mine = [o for o in _evaluation_order(node) if o in waiting]
+        if mine and waiting[len(waiting) - len(mine):] == mine:
+            self.inline = dict(self.pending[len(waiting) - len(mine):])
+            del self.pending[len(waiting) - len(mine):]
+        else:
+            self.inline = {}
+            if mine:
+                self.flush()
+        if not (node.op.pure or node.op is ops.LOAD):
+            self.flush()
+
+    inline: dict[Node, tuple[str, int]] = {}
+
+    def operand(self, node: Node) -> tuple[str, int]:
+        if node in self.inline:
+            return self.inline[node]
+        if node.op is ops.CONST:
+            return spell(node, self.operand)
+        return self.name(node), 9
+
+    def expression(self, node: Node) -> tuple[str, int]:
+        for buffer in (node.attrs.get("buffer"),):
+            if buffer is not None:
+                node_text = spell(node, self.operand)
+                return (self.buffer(buffer) + node_text[0][len(buffer.name):], node_text[1])
+        return spell(node, self.operand)
+
+
+def _symbols(entry: Int) -> tuple[Int, ...]:
+    from symbolic.integers import free_symbols
+    return free_symbols(entry)
+
+
+def _uses(function: Function) -> Counter[Node]:
+    """How often each node is an operand or the result of a region."""
+    uses: Counter[Node] = Counter()
+    for region in (function.host, function.device):
+        for node in region.walk():
+            uses.update(node.operands)
+            uses.update(r.result for r in node.regions if r.result is not None)
+    for node, _ in function.assumptions:
+        uses[node] += 1
+    return uses
+
+
+def _is_cell_load(node: Node) -> bool:
+    return node.op is ops.LOAD and bool(node.attrs["buffer"].cell)
+
+
+def _evaluation_order(node: Node) -> list[Node]:
+    """The operands in the order in which Python evaluates them: a mutable scalar is read last, by the operation itself."""
+    operands = list(dict.fromkeys(node.operands))
+    if node.op is ops.STORE and node.operands[-1].dtype is node.attrs["buffer"].dtype and not node.attrs["buffer"].cell:
+        operands = list(dict.fromkeys([node.operands[-1], *node.operands[:-1]]))       # B[i] = v evaluates v before i
+    return [o for o in operands if not _is_cell_load(o)] + [o for o in operands if _is_cell_load(o)]
+
+
+# ---------------------------------------------------------------------- statements
+
+def _alloc(printer: Printer, node: Node) -> None:
+    printer.flush()
+    buffer: ir.Buffer = node.attrs["buffer"]
+    name = printer.buffer(buffer)
+    if buffer.cell:
+        printer.write(f"{name} = T.{'local' if buffer.scope == 'local' else 'shared'}_scalar({str(buffer.dtype)!r})")
+    else:
+        printer.write(f"{name} = T.alloc_{buffer.scope}({printer.buffer_options(buffer)})")
+
+
+def _store(printer: Printer, node: Node) -> None:
+    printer.consume(node)
+    buffer: ir.Buffer = node.attrs["buffer"]
+    *coords, value = (printer.operand(o)[0] for o in node.operands)
+    name = printer.buffer(buffer)
+    value_dtype: DType | None = node.operands[-1].dtype
+    if buffer.cell:
+        printer.write(f"{name}.assign({value})")
+    elif value_dtype is buffer.dtype:
+        printer.write(f"{name}[{', '.join(coords) or '()'}] = {value}")
+    else:
+        printer.write(f"{name}.vstore([{', '.join(coords)}], {value})")
+
+
+def _if(printer: Printer, node: Node, word: str = "If") -> None:
+    printer.consume(node)
+    printer.block(f"with T.{word}({printer.operand(node.operands[0])[0]}):", node.regions[0])
+    _else(printer, node.regions[1])
+
+
+def _else(printer: Printer, region: Region) -> None:
+    if not region.nodes:
+        return
+    *before, last = region.nodes
+    if last.op is ops.IF and _all_inline(printer, before, last.operands[0]):
+        for node in before:
+            printer.node(node)
+        _if(printer, last, "Elif")
+    else:
+        printer.block("with T.Else():", region)
+
+
+def _all_inline(printer: Printer, nodes: Sequence[Node], result: Node) -> bool:
+    """True where `nodes` are written as one expression, that of `result`."""
+    if any(not (n.op.pure or n.op is ops.LOAD) for n in nodes):
+        return False
+    trial = Printer(printer.source)
+    for node in nodes:
+        trial.node(node)
+    trial.consume(Node(ops.IF, (result,), None, {}))
+    return not trial.lines and not trial.pending
+
+
+def _if_then_else(printer: Printer, node: Node) -> None:
+    """`T.if_then_else(c, a, b)`: each branch is one expression."""
+    for region, in ((r,) for r in node.regions):
+        assert region.result is not None
+    printer.consume(Node(ops.IF, node.operands, None, {}))
+    condition = printer.operand(node.operands[0])[0]
+    outer, branches = printer.inline, []
+    for region in node.regions:
+        assert region.result is not None
+        branches.append(_branch(printer, region))
+    printer.inline = outer
+    call = f"T.if_then_else({condition}, {', '.join(branches)})"
+    if printer.uses[node] == 1 and node.name is None:
+        printer.pending.append((node, (call, 9)))
+    else:
+        printer.write(f"{printer.name(node)} = {call}")
+
+
+def _branch(printer: Printer, region: Region) -> str:
+    """A branch's expression. A value used twice in it is kept in a dict, since a variable would take it out of the branch."""
+    assert region.result is not None
+    inner = Printer(printer.source)
+    inner.names = printer.names
+    texts: dict[Node, tuple[str, int]] = {}
+    inner.inline = {}
+    for node in region.nodes:
+        inner.inline = texts
+        texts[node] = inner.expression(node) if node.op is not ops.IF_THEN_ELSE else _nested(inner, node, texts)
+    inner.inline = texts
+    return inner.operand(region.result)[0]
+
+
+def _nested(printer: Printer, node: Node, texts: dict[Node, tuple[str, int]]) -> tuple[str, int]:
+    condition = printer.operand(node.operands[0])[0]
+    return f"T.if_then_else({condition}, {', '.join(_branch(printer, r) for r in node.regions)})", 9
+
+
+def _while(printer: Printer, node: Node) -> None:
+    printer.flush()
+    test, body = node.regions
+    assert test.result is not None
+    if _all_inline(printer, test.nodes, test.result):
+        for inner in test.nodes:
+            printer.node(inner)
+        printer.consume(Node(ops.IF, (test.result,), None, {}))
+        condition = printer.operand(test.result)[0]
+        if _is_cell_load(test.result):
+            condition = f"+{condition}"
+        printer.block(f"with T.While(lambda: {condition}):", body)
+        return
+    name = printer.names(node, "condition")
+    printer.write(f"def {name}():")
+    printer.depth += 1
+    printer.region(test, keep=[test.result])
+    printer.write(f"return {printer.operand(test.result)[0]}")
+    printer.depth -= 1
+    printer.block(f"with T.While({name}):", body)
+
+
+def _for(printer: Printer, node: Node) -> None:
+    printer.consume(node)
+    start, stop, step = (printer.operand(o)[0] for o in node.operands)
+    bounds = [start, stop, step]
+    if step == "1":
+        bounds = bounds[:2] if start != "0" else [stop]
+    body = node.regions[0]
+    printer.block(f"for {printer.name(body.arguments[0])} in T.{node.attrs['kind']}({', '.join(bounds)}):", body)
+
+
+def _leave(printer: Printer, node: Node) -> None:
+    printer.flush()
+    printer.write(f"{node.op.spelling}()")
+
+
+_STATEMENTS = {
+    ops.ALLOC: _alloc, ops.STORE: _store, ops.IF: _if, ops.IF_THEN_ELSE: _if_then_else, ops.WHILE: _while, ops.FOR: _for,
+    ops.BREAK: _leave, ops.CONTINUE: _leave, ops.RETURN: _leave,
+}

@@ -1,0 +1,159 @@
+"""One node as the Python expression that records it: what `script()` prints and what error messages quote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tracer import operations as ops
+from tracer.dtypes import DType, literal_dtype
+from tracer.ir import Node
+
+# Python's binding strength of the operators that rows spell; a call or a name binds tightest.
+_PRECEDENCE = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6, "~": 7, "u-": 7}
+_COMPARISON = 0
+_ATOM = 8
+
+
+def spell(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    """(text, binding strength) of `node`; `operand(child)` gives the same of each operand."""
+    special = _SPECIAL.get(node.op)
+    if special is not None:
+        return special(node, operand)
+    if "{" not in node.op.spelling:
+        return _call(node.op.spelling, node, operand), _ATOM
+    return _operator(node, operand)
+
+
+def parenthesised(pair: tuple[str, int], minimum: int) -> str:
+    """The text, in parentheses where it binds more weakly than its place needs."""
+    text, strength = pair
+    return text if strength >= minimum else f"({text})"
+
+
+def _operator(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    template = node.op.spelling
+    all_constant = all(o.op is ops.CONST for o in node.operands)
+
+    def place(child: Node, minimum: int, bare: bool) -> str:
+        """A literal stands bare only where Python leaves it to the other operand; elsewhere it says its type."""
+        if child.op is ops.CONST and (all_constant or not bare):
+            return typed_literal(child)
+        return parenthesised(operand(child), minimum)
+
+    if len(node.operands) == 1 and template[0] in "-~":
+        strength = _PRECEDENCE["~"]
+        return template.format(place(node.operands[0], strength, False)), strength
+    if len(node.operands) == 2:
+        sign = template[3:-3].strip()
+        strength = _PRECEDENCE.get(sign, _COMPARISON)
+        # Left-associative: the right operand must bind tighter; a comparison's operands too, on both sides.
+        # A comparison with a literal on the left would be turned round by Python, so there the literal says its type.
+        comparison = strength == _COMPARISON
+        left = place(node.operands[0], strength + comparison, not comparison)
+        right = place(node.operands[1], strength + 1, True)
+        return f"{left} {sign} {right}", strength
+    # Postfix and call forms: {0}.astype({dtype!r}), {0}[{index}], T.reinterpret({dtype!r}, {0})
+    minimum = _ATOM if template.startswith("{0}") else 0
+    words = {**node.attrs, "dtype": str(node.dtype)}
+    return template.format(*(place(o, minimum, False) for o in node.operands), **words), _ATOM
+
+
+def _call(name: str, node: Node, operand: Callable[[Node], tuple[str, int]], extra: tuple[str, ...] = ()) -> str:
+    return f"{name}({', '.join([*(operand(o)[0] for o in node.operands), *extra])})"
+
+
+def literal(value: Any) -> str:
+    """A Python literal that evaluates to `value`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _const(node: Node, _: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    value = node.attrs["value"]
+    text = literal(value)
+    if node.dtype is literal_dtype(value):
+        return text, _ATOM if not text.startswith("-") else _PRECEDENCE["u-"]
+    return typed_literal(node), _ATOM
+
+
+def typed_literal(node: Node) -> str:
+    """`T.float32(2.0)`: a constant that says its type."""
+    return f"T.{node.dtype}({literal(node.attrs['value'])})"
+
+
+def _subscript(coords: list[str]) -> str:
+    return ", ".join(coords) if coords else "()"
+
+
+def _load(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    buffer = node.attrs["buffer"]
+    if buffer.cell:
+        return buffer.name, _ATOM
+    coords = [operand(o)[0] for o in node.operands]
+    if node.dtype is buffer.dtype:
+        return f"{buffer.name}[{_subscript(coords)}]", _ATOM
+    return f"{buffer.name}.vload([{', '.join(coords)}], dtype={str(node.dtype)!r})", _ATOM
+
+
+def _address_of(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    buffer = node.attrs["buffer"]
+    if not node.operands and buffer.shape:
+        return f"{buffer.name}.data", _ATOM
+    return f"{buffer.name}.ptr_to([{', '.join(operand(o)[0] for o in node.operands)}])", _ATOM
+
+
+def _shuffle(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    width = node.attrs["width"]
+    return _call(node.op.spelling, node, operand, () if width == 32 else (f"width={width}",)), _ATOM
+
+
+def _func_call(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    attrs = node.attrs
+    arguments = [repr(attrs["name"]), *(operand(o)[0] for o in node.operands), f"source_code={attrs['source_code']!r}"]
+    if node.dtype is not None:
+        arguments.append(f"return_type={str(node.dtype)!r}")
+    return f"T.cuda.func_call({', '.join(arguments)})", _ATOM
+
+
+def _leaf(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    if node.op is ops.SCOPE_ID:
+        return f"T.{node.attrs['kind']}", _ATOM
+    if "axis" in node.attrs:
+        return f"{node.op.source.split()[-1].lstrip('%')}.{'xyz'[node.attrs['axis']]}", _ATOM
+    return node.name or node.op.name, _ATOM
+
+
+def _let(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+    return f"T.let({operand(node.operands[0])[0]})", _ATOM
+
+
+_SPECIAL = {
+    **dict.fromkeys((ops.SCALAR, ops.EXTENT, ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.SCOPE_ID, ops.LOOP_VAR), _leaf),
+    ops.CONST: _const, ops.LOAD: _load, ops.ADDRESS_OF: _address_of, ops.FUNC_CALL: _func_call, ops.LET: _let,
+    ops.SHFL: _shuffle, ops.SHFL_UP: _shuffle, ops.SHFL_DOWN: _shuffle, ops.SHFL_XOR: _shuffle,
+}
+
+
+def describe(node: Node, depth: int = 3) -> str:
+    """A short expression for messages: names where the author gave them, `...` below `depth` levels."""
+
+    def operand(child: Node, left: int) -> tuple[str, int]:
+        if child.name is not None:
+            return child.name, _ATOM
+        if child.op is ops.CONST:
+            return _const(child, lambda c: ("", _ATOM))
+        if left == 0:
+            return "...", _ATOM
+        return spell(child, lambda c: operand(c, left - 1))
+
+    if node.name is not None and not node.operands and node.op is not ops.LOAD:
+        return node.name
+    return spell(node, lambda c: operand(c, depth))[0]
+
+
+def dtype_name(dtype: DType | None) -> str:
+    """The dtype's name; "void" for a statement."""
+    return "void" if dtype is None else dtype.name
