@@ -1,0 +1,152 @@
+"""How arithmetic, logic and comparisons of single values are written, where algebra did not see through them.
+
+Integers wrap. C++ computes narrow ones in `int`, so the result is cast back where something wider would see it; signed
+overflow at full width is undefined, so a sum that can wrap and that something sensitive reads goes through a helper
+(`wrapping` finds those).
+"""
+
+from __future__ import annotations
+
+from codegen.cuda import fragments as fr
+from codegen.cuda.casts import convert, reinterpret
+from codegen.cuda.fragments import Fragment
+from codegen.cuda.templates import HALVES, Form, Site, by_dtype, calls, first_dtype, infix, prefix, template, through_float32
+from tracer import operations as ops
+
+
+def narrowed(s: Site, made: Fragment) -> Fragment:
+    """`made`, computed in `int`, brought back to the range of a narrower result."""
+    return fr.cast(s.c_type(), made) if s.dtype.is_integer and s.dtype.bits < 32 and not s.modular else made
+
+
+def _ring(sign: str, name: str) -> Form:
+    """+, - and *: right in the low bits whatever the operands' high bits are."""
+    def form(s: Site) -> Fragment:
+        if s.printer.wraps(s.node):
+            s.needs.helper(f"wrap_{name}_{s.dtype.name}")
+            return fr.call(f"wrap_{name}", *s.operands(typed=True))
+        # C computes in the wider of the operands' types: one of them must have the result's.
+        typed = not any(s.printer.has_c_type(operand) for operand in s.node.operands)
+        a, b = s.operand(0, modular=True, typed=typed), s.operand(1, modular=True)
+        return narrowed(s, fr.infix(a, sign, b))
+    return form
+
+
+def _negative(s: Site) -> Fragment:
+    if s.printer.wraps(s.node):
+        s.needs.helper(f"wrap_neg_{s.dtype.name}")
+        return fr.call("wrap_neg", s.operand(0, typed=True))
+    return narrowed(s, fr.prefix("-", s.operand(0, modular=True, typed=True)))
+
+
+def _complement(s: Site) -> Fragment:
+    return narrowed(s, fr.prefix("~", s.operand(0, modular=True, typed=True)))
+
+
+def _shift(sign: str) -> Form:
+    return lambda s: narrowed(s, fr.infix(s.operand(0, typed=True), sign, s.operand(1)))
+
+
+def _truncating(sign: str) -> Form:
+    return lambda s: narrowed(s, fr.infix(s.operand(0), sign, s.operand(1)))
+
+
+def _flooring(sign: str, name: str) -> Form:
+    """C's operator where neither operand can be negative, else a helper of Python's semantics."""
+    def integers(s: Site) -> Fragment:
+        if s.dtype.kind == "uint" or all(map(s.printer.is_nonnegative, s.node.operands)):
+            return narrowed(s, fr.infix(s.operand(0), sign, s.operand(1)))
+        s.needs.helper(f"{name}_{'int64' if s.dtype.bits == 64 else 'int32'}")
+        return narrowed(s, fr.call(name, *s.operands(typed=True)))
+
+    def floats(s: Site, operands: list[Fragment]) -> Fragment:
+        s.needs.helper(f"{name}_{'float64' if s.dtype.name == 'float64' else 'float32'}")
+        return fr.call(name, *operands)
+
+    def direct(s: Site) -> Fragment:
+        return floats(s, s.operands())
+
+    return by_dtype({"int": integers, "uint": integers, "float32": direct, "float64": direct,
+                     **dict.fromkeys(HALVES, through_float32(floats))})
+
+
+def _identity(s: Site) -> Fragment:
+    return s.operand(0, modular=s.modular)
+
+
+def _cast(s: Site) -> Fragment:
+    # A scalar spreads over the lanes of a vector; of equal types there is nothing to convert.
+    return convert(s.operand(0), s.operand_dtype(0), s.dtype, s.needs)
+
+
+def _reinterpret(s: Site) -> Fragment:
+    return reinterpret(s.operand(0, typed=True), s.operand_dtype(0), s.dtype, s.needs)
+
+
+def _select(s: Site) -> Fragment:
+    return fr.ternary(*s.operands())
+
+
+def _absolute(s: Site) -> Fragment:
+    return narrowed(s, fr.call("abs", s.operand(0, typed=True)))
+
+
+template(ops.ADD, _ring("+", "add"))
+template(ops.SUB, _ring("-", "sub"))
+template(ops.MUL, _ring("*", "mul"))
+template(ops.NEG, _negative)
+template(ops.DIV, infix("/"))
+template(ops.FLOORDIV, _flooring("/", "floordiv"))
+template(ops.FLOORMOD, _flooring("%", "floormod"))
+template(ops.TRUNCDIV, _truncating("/"))
+template(ops.TRUNCMOD, _truncating("%"))
+template(ops.ABS, by_dtype({"int": _absolute, "uint": _identity, "float32": calls("fabsf"), "float64": calls("fabs"),
+                            **dict.fromkeys(HALVES, calls("__habs"))}))
+template(ops.MIN, by_dtype({"int": calls("min"), "uint": calls("min"), "float32": calls("fminf"), "float64": calls("fmin"),
+                            **dict.fromkeys(HALVES, calls("__hmin"))}))
+template(ops.MAX, by_dtype({"int": calls("max"), "uint": calls("max"), "float32": calls("fmaxf"), "float64": calls("fmax"),
+                            **dict.fromkeys(HALVES, calls("__hmax"))}))
+
+# `&&` and `||` may leave the right side out: it is a value already computed, so nobody can tell (see `schedule`).
+template(ops.AND, by_dtype({"bool": infix("&&"), "int": infix("&"), "uint": infix("&")}))
+template(ops.OR, by_dtype({"bool": infix("||"), "int": infix("|"), "uint": infix("|")}))
+template(ops.XOR, by_dtype({"bool": infix("!="), "int": infix("^"), "uint": infix("^")}))
+template(ops.NOT, by_dtype({"bool": prefix("!"), "int": _complement, "uint": _complement}))
+template(ops.SHL, _shift("<<"))
+template(ops.SHR, _shift(">>"))
+
+for _operation, _sign in ((ops.LT, "<"), (ops.LE, "<="), (ops.GT, ">"), (ops.GE, ">="), (ops.EQ, "=="), (ops.NE, "!=")):
+    template(_operation, infix(_sign))
+
+template(ops.SELECT, _select)
+template(ops.CAST, _cast)
+template(ops.REINTERPRET, _reinterpret)
+template(ops.LET, _identity)
+
+# ---- elementary functions ----------------------------------------------------------------------------------------------
+
+# CUDA Math API, "Half Math Functions" and "Bfloat16 Math Functions": those that exist, with the same rounding of halves as ours.
+_HALF_MATH = {"exp": "hexp", "exp2": "hexp2", "exp10": "hexp10", "log": "hlog", "log2": "hlog2", "log10": "hlog10", "sqrt": "hsqrt",
+              "rsqrt": "hrsqrt", "sin": "hsin", "cos": "hcos", "floor": "hfloor", "ceil": "hceil", "trunc": "htrunc", "fma": "__hfma"}
+
+
+def _elementary(name: str) -> Form:
+    single = calls(f"{name}f")
+    if name in _HALF_MATH:
+        half = calls(_HALF_MATH[name])
+    else:
+        half = through_float32(lambda _, operands: fr.call(f"{name}f", *operands))
+    return by_dtype({"float32": single, "float64": calls(name), **dict.fromkeys(HALVES, half)})
+
+
+for _row in ops.MATH:
+    template(_row, _elementary(_row.name))
+
+
+def _test(name: str) -> Form:
+    """A test of a float, which CUDA answers with an int for halves."""
+    return by_dtype({"float32": calls(name), "float64": calls(name), **dict.fromkeys(HALVES, calls(f"__h{name}"))}, of=first_dtype)
+
+
+template(ops.ISNAN, _test("isnan"))
+template(ops.ISINF, _test("isinf"))

@@ -1,0 +1,212 @@
+"""How values are written: a variable's name, a constant, index arithmetic, or the row of their operation."""
+
+from __future__ import annotations
+
+from codegen.cuda import fragments as fr
+from codegen.cuda import types
+from codegen.cuda.fragments import PRIMARY, Fragment
+from codegen.cuda.helpers import Needs
+from codegen.cuda.integers import Context, c_kind, promoted, write_integer
+from codegen.cuda.literals import literal
+from codegen.cuda.templates import Site, form_of
+from codegen.cuda.wrapping import wrapping
+from codegen.lowered import DeviceHalf
+from codegen.schedule import Names, Schedule, elementwise
+from symbolic import integers as si
+from symbolic.facts import Facts
+from symbolic.integers import Int
+from tracer import operations as ops
+from tracer.dtypes import DType
+from tracer.ir import Node, Storage
+
+# CUDA C++ Programming Guide, "Built-in Variables"; crt/sm_90_rt.h for clusters.
+_REGISTERS = {ops.THREAD_INDEX: "threadIdx", ops.BLOCK_INDEX: "blockIdx", ops.CLUSTER_INDEX: "__clusterIdx()",
+              ops.CTA_IN_CLUSTER: "__clusterRelativeBlockIdx()"}
+# Nothing in these makes a difference negative, so that unsigned hardware registers may stand in them as they are.
+_UNSIGNED_SAFE = frozenset({si.SUM, si.PRODUCT, si.FLOORDIV, si.FLOORMOD, si.CONST, si.SYMBOL})
+_NEGATED = {ops.LT: ">=", ops.LE: ">", ops.GT: "<=", ops.GE: "<", ops.EQ: "!=", ops.NE: "=="}
+_INT_MAX = (1 << 31) - 1
+
+
+class Expressions:
+    """Writes the values of one kernel. `variables` and `memory` grow as declarations are written."""
+
+    def __init__(self, half: DeviceHalf, plan: Schedule, needs: Needs) -> None:
+        self.half = half
+        self.lowered = half.lowered
+        self.plan = plan
+        self.needs = needs
+        self.names = Names(half.lowered)
+        self.variables: dict[Node, str] = {}
+        self.memory: dict[Storage, str] = {}        # arrays and pointers by name
+        self.scalars: set[Storage] = set()          # of those, the ones that are plain variables
+        self.sources: dict[str, None] = {}          # the author's own device functions, in order of first use
+        self._wrapping = wrapping(half.lowered, plan)
+
+    # ---- values
+
+    def write(self, node: Node, lane: int | None = None, *, modular: bool = False, typed: bool = False) -> Fragment:
+        """The value of `node`, or its lane `lane`.
+
+        `modular`: whoever takes it reads its low bits only; `typed`: C must see exactly the node's type.
+        """
+        node = self.names.node(node)
+        assert node.dtype is not None
+        if node.dtype.lanes > 1:
+            return self._vector(node) if lane is None else self._lane(node, lane)
+        if node in self.variables:
+            return Fragment(self.variables[node], PRIMARY)
+        if node.op is ops.CONST:
+            return literal(node.attrs["value"], node.dtype, self.needs, typed=typed)
+        if node in self.lowered.integers:
+            return write_integer(self.lowered.integers[node], node.dtype.name, self.context(node), typed=typed)
+        return form_of(node.op)(Site(self, node, None, modular))
+
+    def _vector(self, node: Node) -> Fragment:
+        assert node.dtype is not None
+        if node in self.variables:
+            return Fragment(self.variables[node], PRIMARY)
+        if node.op is not ops.CONST and not elementwise(node):
+            return form_of(node.op)(Site(self, node))
+        lanes = [self._lane(node, k).text for k in range(node.dtype.lanes)]
+        return Fragment(types.build(lanes, node.dtype, self.needs), PRIMARY)
+
+    def _lane(self, node: Node, lane: int) -> Fragment:
+        assert node.dtype is not None
+        if node in self.variables:
+            return Fragment(types.lane(self.variables[node], node.dtype, lane), PRIMARY)
+        if node.op is ops.CONST:
+            return literal(node.attrs["value"], node.dtype.scalar, self.needs)
+        if elementwise(node):
+            return form_of(node.op)(Site(self, node, lane))
+        return Fragment(types.lane(self._vector(node).within(PRIMARY), node.dtype, lane), PRIMARY)
+
+    def negated(self, condition: Node) -> Fragment:
+        """`!condition`, with the comparison turned round where that says the same (NaN forbids it for floats)."""
+        node = self.names.node(condition)
+        if node not in self.variables and node in self.lowered.integers:
+            return write_integer(si.lnot(self.lowered.integers[node]), "bool", self.context(node))
+        operands = node.operands
+        if node not in self.variables and node.op in _NEGATED and operands[0].dtype is not None and not operands[0].dtype.is_float:
+            return fr.infix(self.write(operands[0]), _NEGATED[node.op], self.write(operands[1]))
+        return fr.prefix("!", self.write(node))
+
+    # ---- integers
+
+    def index(self, access: Node, offset: int = 0) -> Fragment:
+        """The flat element index of a load, store or address, `offset` elements on."""
+        flat = self.lowered.accesses[access].emitted
+        return write_integer(flat + offset, None, self.context(access))
+
+    def context(self, node: Node) -> Context:
+        """What is known where `node` is computed."""
+        return Context(self._atom, self.facts(node), self.needs, self._takes_64_bits(node))
+
+    def _atom(self, symbol: Int) -> tuple[Fragment, str]:
+        node = self.names.atom(symbol)
+        assert node.dtype is not None
+        if node in self.lowered.integers and node not in self.variables:
+            inner = self.lowered.integers[node]
+            return self.write(node), self._c_name(node, inner)
+        return self.write(node), node.dtype.name
+
+    def _c_name(self, node: Node, value: Int) -> str:
+        assert node.dtype is not None
+        return "bool" if node.dtype.kind == "bool" else c_kind(value, node.dtype.name, self.context(node))
+
+    def facts(self, node: Node) -> Facts:
+        """The facts of the region that `node` stands in; of the whole kernel for what stands in none."""
+        known = self.lowered.facts
+        found = known.get(node.parent) if node.parent is not None else None
+        return found if found is not None else known.get(self.half.body) or Facts()
+
+    def _takes_64_bits(self, node: Node) -> bool:
+        """Whether the author computed this, or a part that algebra looked through, in a 64-bit type."""
+        if node in self.lowered.accesses:
+            size = self.lowered.accesses[node].buffer.storage.size
+            if si.is_const(size) and size.value > _INT_MAX:
+                return True
+            return any(self._is_64_bits(n) for n in (node.operands[:-1] if node.op is ops.STORE else node.operands))
+        return self._is_64_bits(node)
+
+    def _is_64_bits(self, node: Node) -> bool:
+        if node.dtype is not None and node.dtype.is_integer and node.dtype.bits == 64:
+            return True
+        return node in self.lowered.integers and any(map(self._is_64_bits, node.operands))
+
+    def has_c_type(self, node: Node) -> bool:
+        """Whether C computes with the type of `node` where it is written bare."""
+        node = self.names.node(node)
+        assert node.dtype is not None
+        if not node.dtype.is_integer or node in self.variables or node.dtype.lanes > 1:
+            return True
+        if node.op is ops.CONST:
+            return promoted(node.dtype.name) == "int32"
+        value = self.lowered.integers.get(node)
+        return value is None or c_kind(value, node.dtype.name, self.context(node)) == promoted(node.dtype.name)
+
+    def is_nonnegative(self, node: Node) -> bool:
+        """Whether the facts prove `node >= 0`."""
+        value = self.lowered.integers.get(node, node.sym)
+        if value is None:
+            return False
+        low, _ = self.facts(node).bounds(value)
+        return low is not None and low >= 0
+
+    def wraps(self, node: Node) -> bool:
+        """Whether `node` must be computed by wrapping arithmetic."""
+        return node in self._wrapping
+
+    # ---- hardware
+
+    def register(self, node: Node) -> Fragment:
+        """A scope id or hardware index from CUDA's own registers. They are unsigned: where a difference might be read, as `int`."""
+        value = self.lowered.integers.get(node, node.sym)
+        assert value is not None
+        registers = self.lowered.function.atoms       # `lowered.atoms` may give the author's name for one
+        plain = _is_unsigned_safe(value)
+
+        def atom(symbol: Int) -> tuple[Fragment, str]:
+            hardware = registers[symbol]
+            text = Fragment(f"{_REGISTERS[hardware.op]}.{'xyz'[hardware.attrs['axis']]}", PRIMARY)
+            return (text if plain else fr.cast("int", text)), "int32"
+
+        return write_integer(value, None, Context(atom, self.facts(node), self.needs))
+
+    # ---- memory
+
+    def pointer(self, access: Node, dtype: DType, *, const: bool = False) -> Fragment:
+        """The array or pointer under `access`, as a pointer to `dtype`."""
+        storage = access.attrs["buffer"].storage
+        name = self.memory[storage]
+        base = Fragment(f"&{name}", fr.UNARY) if storage in self.scalars else Fragment(name, PRIMARY)
+        if dtype is storage.dtype:
+            return base
+        return fr.cast(f"{'const ' if const else ''}{types.c_type(dtype, self.needs)}*", base)
+
+    def element(self, access: Node, dtype: DType, *, const: bool = False) -> Fragment:
+        """The element of type `dtype` that `access` names."""
+        storage, index = access.attrs["buffer"].storage, self.index(access)
+        if storage in self.scalars and dtype is storage.dtype and index.text == "0":
+            return Fragment(self.memory[storage], PRIMARY)
+        return Fragment(f"{self.pointer(access, dtype, const=const).within(PRIMARY)}[{index.text}]", PRIMARY)
+
+    def packet(self, access: Node, vector: DType, *, const: bool = False) -> Fragment:
+        """The vector of consecutive elements that starts where `access` says."""
+        index = self.index(access)
+        start = self.pointer(access, access.attrs["buffer"].dtype, const=const)
+        if index.text != "0":
+            start = fr.infix(start, "+", index)
+        c_type = types.c_type(vector, self.needs)
+        return fr.prefix("*", fr.cast(f"{'const ' if const else ''}{c_type}*", start))
+
+    def moves_whole(self, access: Node, vector: DType) -> bool:
+        """Whether the index is proved to lie on the vector's alignment, so that one wide access may be written."""
+        step = types.alignment(vector) // vector.scalar.bytes
+        flat = self.lowered.accesses[access].emitted
+        return step == 1 or self.facts(access).prove(si.eq(flat % step, 0)) is True
+
+
+def _is_unsigned_safe(e: Int) -> bool:
+    nonnegative = e.value >= 0 and all(c > 0 for c in e.coefs)
+    return nonnegative and e.op in _UNSIGNED_SAFE and all(map(_is_unsigned_safe, e.args))

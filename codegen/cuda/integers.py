@@ -1,0 +1,270 @@
+"""Index arithmetic and conditions in CUDA C++: `symbolic.text`'s printer with C's operators, and with C's types minded.
+
+An `Int` is exact; C computes in the types of the operands. One *word* is chosen for a whole expression: `int` wherever that
+is right, else `unsigned int` where all of it is arithmetic modulo 2**32 of unsigned values, else 64 bits. Atoms that do not
+have the word's signedness are cast, so that no unsigned conversion changes what is meant; where the word has 64 bits, a
+sum or product of 32-bit operands that may leave 32 bits is widened at its first operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from codegen.cuda import fragments as fr
+from codegen.cuda.fragments import PRIMARY, UNARY, Fragment
+from codegen.cuda.helpers import Needs
+from codegen.cuda.literals import integer
+from symbolic import integers as si
+from symbolic.facts import Facts
+from symbolic.integers import Int
+from symbolic.text import Piece, Printer
+
+# C's integer types after promotion, by the dtype of the same meaning.
+_C_NAMES = {"int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long"}
+_RANK = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
+_LIMITS = {"int32": (-(1 << 31), (1 << 31) - 1), "uint32": (0, (1 << 32) - 1), "int64": (-(1 << 63), (1 << 63) - 1),
+           "uint64": (0, (1 << 64) - 1)}
+# Right in the low bits whatever the operands' high bits are.
+_MODULAR = frozenset({si.SUM, si.PRODUCT, si.SYMBOL, si.CONST, si.AND, si.OR, si.XOR})
+_TRUTHS = si.RELATIONS
+
+
+def promoted(dtype: str) -> str:
+    """The type that C computes with for a scalar integer or bool dtype."""
+    return dtype if dtype in _RANK else "int32"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What writing an expression needs: its atoms, what is known of them, where helpers are noted.
+
+    `atom` gives an atom's text and dtype. `wide`: a 64-bit dtype took part, so that 32 bits may not do for what lies between.
+    """
+
+    atom: Callable[[Int], tuple[Fragment, str]]
+    facts: Facts
+    needs: Needs
+    wide: bool = False
+
+    def kind(self, symbol: Int) -> str:
+        """The type that C computes with for an atom."""
+        return promoted(self.atom(symbol)[1])
+
+
+def write_integer(e: Int, wanted: str | None, context: Context, *, typed: bool = False) -> Fragment:
+    """`e` as C++, with the meaning of dtype `wanted` (None: an index, or anything else that converts by itself).
+
+    `typed` adds a cast where C's type for it would be another one than `wanted`.
+    """
+    if e.op is si.CONST:
+        return _constant(e.value, wanted, typed)
+    made = (context.atom(e)[0] if e.op is si.SYMBOL
+            else Fragment(*_CPrinter(_choose_word(e, wanted, context), context).piece(e)))
+    if typed and wanted and c_kind(e, wanted, context) != promoted(wanted):
+        return fr.cast(_C_NAMES[promoted(wanted)], made)
+    return made
+
+
+def _constant(value: int, wanted: str | None, typed: bool) -> Fragment:
+    if wanted == "bool":
+        return Fragment("true" if value else "false", PRIMARY)
+    return integer(value, wanted or "int32", typed=typed)
+
+
+def c_kind(e: Int, wanted: str | None, context: Context) -> str:
+    """The type that C gives to what `write_integer` writes."""
+    return context.kind(e) if e.op is si.SYMBOL else _CPrinter(_choose_word(e, wanted, context), context).kind(e)
+
+
+def _choose_word(e: Int, wanted: str | None, context: Context) -> str:
+    facts = context.facts
+    kinds = {context.kind(s) for s in si.free_symbols(e)}
+    target = promoted(wanted) if wanted else None
+    if kinds <= {"int32"} and target in (None, "int32"):
+        return "int64" if context.wide else "int32"
+    small = all(_fits(s, "int32", facts) for s in si.free_symbols(e) if context.kind(s) != "int32")
+    if kinds <= {"int32", "uint32"} and target in (None, "int32") and small and not context.wide:
+        return "int32"
+    if kinds <= {"int32", "uint32"} and target in (None, "int32", "uint32") and not context.wide:
+        return "uint32" if _is_modular(e, "uint32", facts, target is None or wanted == "uint32") else "int64"
+    if "uint64" in kinds or target == "uint64":
+        return "uint64" if _is_modular(e, "uint64", facts, target is None or wanted == "uint64") else "int64"
+    return "int64"
+
+
+def _fits(e: Int, kind: str, facts: Facts) -> bool:
+    low, high = facts.bounds(e)
+    return low is not None and high is not None and _LIMITS[kind][0] <= low and high <= _LIMITS[kind][1]
+
+
+def _is_modular(e: Int, kind: str, facts: Facts, ring: bool) -> bool:
+    """Whether arithmetic modulo 2**bits gives `e`: its low bits everywhere, and the value where an operator looks at more.
+
+    `ring`: only the low bits of `e` are asked for.
+    """
+    if not ring and not _fits(e, kind, facts):
+        return False
+    return all(_is_modular(a, kind, facts, e.op in _MODULAR) for a in e.args)
+
+
+class _CPrinter(Printer):
+    PRECEDENCE: ClassVar[Mapping[str, int]] = {
+        "select": fr.CONDITIONAL, si.LOR: fr.LOGICAL_OR, si.LAND: fr.LOGICAL_AND, "not": UNARY, si.LT: fr.RELATIONAL,
+        si.LE: fr.RELATIONAL, si.EQ: fr.EQUALITY, si.NE: fr.EQUALITY, si.OR: fr.BIT_OR, si.XOR: fr.BIT_XOR, si.AND: fr.BIT_AND,
+        si.SHL: fr.SHIFT, si.SHR: fr.SHIFT, "+": fr.ADDITIVE, "*": fr.MULTIPLICATIVE, "-": UNARY,
+    }
+
+    def __init__(self, word: str, context: Context) -> None:
+        super().__init__()
+        self.word = word
+        self.context = context
+        self.facts = context.facts
+        self._widen_next = False
+
+    # ---- types
+
+    def kind(self, e: Int) -> str:
+        """The C type of `e` as it is written here."""
+        if e.op is si.SYMBOL:
+            return self._written(self.context.kind(e))
+        if e.op is si.CONST:
+            return "int32" if _fits(e, "int32", self.facts) else self.word
+        if e.op in _TRUTHS:
+            return "int32"
+        if self._widens(e) or e.op in (si.MIN, si.MAX):
+            return self.word
+        return max((self.kind(a) for a in (e.args[1:] if e.op is si.SELECT else e.args)), key=_RANK.__getitem__)
+
+    def _written(self, kind: str) -> str:
+        """The type of an atom of C type `kind` once it is cast, if it needs to be."""
+        needs_cast = {"int32": ("uint32", "int64", "uint64"), "uint32": (), "int64": ("uint32", "uint64"), "uint64": ()}[self.word]
+        return self.word if kind in needs_cast else kind
+
+    def _widens(self, e: Int) -> bool:
+        """Whether `e`, none of whose operands has the word's type, may not fit `int`."""
+        if self.word == "int32" or e.op not in (si.SUM, si.PRODUCT, si.SHL) or self._has_wide(e):
+            return False
+        return not _fits(e, "int32", self.facts)
+
+    def _has_wide(self, e: Int) -> bool:
+        return any(self.kind(a) == self.word for a in e.args)
+
+    def _cast(self, piece: Piece) -> Piece:
+        return f"({_C_NAMES[self.word]}){self.enclosed(piece, UNARY)}", UNARY
+
+    def exactly(self, e: Int) -> str:
+        """`e` in the word's own type, as the argument of an overloaded function."""
+        if e.op is si.CONST:
+            return integer(e.value, self.word, typed=True).text
+        piece = self.piece(e)
+        return piece[0] if self.kind(e) == self.word else self._cast(piece)[0]
+
+    # ---- leaves
+
+    def symbol(self, e: Int) -> Piece:
+        piece: Piece = self.context.atom(e)[0]
+        kind = self.context.kind(e)
+        return piece if self._written(kind) == kind else self._cast(piece)
+
+    def number(self, value: int) -> Piece:
+        made = integer(value, self.word, typed=self._widen_next)
+        self._widen_next = False
+        return made.text, made.precedence
+
+    # ---- arithmetic
+
+    def joint(self, operator: str, left: Int) -> str:
+        return f" {operator} "
+
+    def sum(self, e: Int) -> Piece:
+        # C adds from the left: with three terms, the first two may overflow before a wide one comes.
+        crowded = self.word != "int32" and len(e.args) + (e.value != 0) > 2 and not _fits(e, "int32", self.facts)
+        self._widen_next = self._widens(e) or crowded
+        return super().sum(e)
+
+    def scaled(self, t: Int, c: int) -> Piece:
+        widen, self._widen_next = self._widen_next, False
+        if c == 1:
+            piece = self.piece(t)
+            return self._cast(piece) if widen and self.kind(t) != self.word else piece
+        if c == -1:
+            return "-" + self.enclosed(self.scaled(t, 1) if not widen else self._cast(self.piece(t)), UNARY), UNARY
+        return self._product(t, c, widen)
+
+    def product(self, e: Int, c: int) -> Piece:
+        return self._product(e, c, False)
+
+    def _product(self, e: Int, c: int, widen: bool) -> Piece:
+        level = fr.MULTIPLICATIVE
+        factors = sorted(si.factors_of(e), key=lambda f: f.op is si.SUM)
+        widen = (widen or self._widens(si.scale(e, c))) and not any(self.kind(f) == self.word for f in factors)
+        first = self._cast(self.piece(factors[0])) if widen else self.piece(factors[0])
+        out = self.enclosed(first, level)
+        for f in factors[1:]:
+            out += f" * {self.operand(f, level + 1)}"
+        return (out if c == 1 else f"{out} * {self.number(c)[0]}"), level
+
+    def floordiv(self, e: Int) -> Piece:
+        a, b = e.args
+        if self._is_nonnegative(a) and self._is_nonnegative(b) or self.facts.prove(si.eq(si.floormod(a, b), 0)):
+            return self._binary(a, "/", b)
+        if b.op is si.CONST and b.value > 0 and b.value & (b.value - 1) == 0:
+            return fr.infix(Fragment(*self.piece(a)), ">>", integer(b.value.bit_length() - 1))
+        return self._helper("floordiv", a, b)
+
+    def floormod(self, e: Int) -> Piece:
+        a, b = e.args
+        if self._is_nonnegative(a) and self._is_nonnegative(b):
+            return self._binary(a, "%", b)
+        if b.op is si.CONST and b.value > 0 and b.value & (b.value - 1) == 0:
+            return fr.infix(Fragment(*self.piece(a)), "&", integer(b.value - 1))
+        return self._helper("floormod", a, b)
+
+    def truncated(self, e: Int) -> Piece:
+        return self._binary(e.args[0], "/" if e.op is si.TRUNCDIV else "%", e.args[1])
+
+    def _binary(self, a: Int, sign: str, b: Int) -> Piece:
+        return fr.infix(Fragment(*self.piece(a)), sign, Fragment(*self.piece(b)))
+
+    def _helper(self, name: str, a: Int, b: Int) -> Piece:
+        self.context.needs.helper(f"{name}_{'int64' if self.word in ('int64', 'uint64') else 'int32'}")
+        return f"{name}({self.exactly(a)}, {self.exactly(b)})", PRIMARY
+
+    def _is_nonnegative(self, e: Int) -> bool:
+        low, _ = self.facts.bounds(e)
+        return low is not None and low >= 0
+
+    # ---- the rest
+
+    def bits(self, e: Int) -> Piece:
+        first, *others = e.args
+        piece = self.piece(first)
+        made = Fragment(*(self._cast(piece) if e.op is si.SHL and self._widens(e) else piece))
+        for a in others:
+            made = fr.infix(made, e.op, Fragment(*self.piece(a)))
+        return made
+
+    def connective(self, e: Int) -> Piece:
+        made = Fragment(*self.piece(e.args[0]))
+        for a in e.args[1:]:
+            made = fr.infix(made, "&&" if e.op is si.LAND else "||", Fragment(*self.piece(a)))
+        return made
+
+    def extremum(self, e: Int) -> Piece:
+        text = self.exactly(e.args[0])
+        for a in e.args[1:]:
+            text = f"{e.op}({text}, {self.exactly(a)})"
+        return text, PRIMARY
+
+    def select(self, e: Int) -> Piece:
+        condition, a, b = (Fragment(*self.piece(x)) for x in e.args)
+        made = fr.ternary(condition, a, b)
+        return made.text, made.precedence
+
+    def relation(self, e: Int) -> Piece:
+        a, b = e.args
+        if a.op is si.SYMBOL and self.context.atom(a)[1] == "bool" and b is si.ZERO and e.op in (si.EQ, si.NE):
+            return self.symbol(a) if e.op is si.NE else ("!" + self.operand(a, UNARY), UNARY)
+        return super().relation(e)

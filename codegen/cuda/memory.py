@@ -1,0 +1,46 @@
+"""How loads and addresses are written. Stores and allocations are statements: see `statements`."""
+
+from __future__ import annotations
+
+from codegen.cuda import fragments as fr
+from codegen.cuda import types
+from codegen.cuda.fragments import PRIMARY, Fragment
+from codegen.cuda.templates import Site, template
+from tracer import operations as ops
+
+
+def _load(s: Site) -> Fragment:
+    buffer = s.node.attrs["buffer"]
+    if s.dtype is buffer.dtype:
+        return s.printer.element(s.node, buffer.dtype, const=True)
+    if s.printer.moves_whole(s.node, s.dtype):
+        return s.printer.packet(s.node, s.dtype, const=True)
+    pointer = s.printer.pointer(s.node, buffer.dtype, const=True).within(PRIMARY)
+    lanes = [f"{pointer}[{s.printer.index(s.node, k).text}]" for k in range(s.dtype.lanes)]
+    return Fragment(types.build(lanes, s.dtype, s.needs), PRIMARY)
+
+
+def _address_of(s: Site) -> Fragment:
+    buffer = s.node.attrs["buffer"]
+    if s.printer.index(s.node).text == "0":
+        return s.printer.pointer(s.node, buffer.dtype)
+    return fr.prefix("&", s.printer.element(s.node, buffer.dtype))
+
+
+def _lane(s: Site) -> Fragment:
+    return s.printer.write(s.node.operands[0], s.node.attrs["index"])
+
+
+def _if_then_else(s: Site) -> Fragment:
+    """Both branches folded into expressions: C evaluates, and so loads, only the one chosen."""
+    branches = []
+    for region in s.node.regions:
+        assert region.result is not None
+        branches.append(s.printer.write(region.result))
+    return fr.ternary(s.operand(0), *branches)
+
+
+template(ops.LOAD, _load)
+template(ops.ADDRESS_OF, _address_of)
+template(ops.LANE, _lane)
+template(ops.IF_THEN_ELSE, _if_then_else)

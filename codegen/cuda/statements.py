@@ -1,0 +1,321 @@
+"""How statements are written: declarations, stores, control flow. One function for each statement, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from codegen.cuda import fragments as fr
+from codegen.cuda import types
+from codegen.cuda.expressions import Expressions
+from codegen.cuda.fragments import ADDITIVE, Fragment
+from codegen.cuda.helpers import Needs
+from codegen.cuda.names import Scopes
+from codegen.cuda.templates import Site, form_of
+from codegen.lowered import DeviceHalf
+from codegen.schedule import Schedule
+from symbolic import integers as si
+from symbolic.integers import Int
+from tracer import operations as ops
+from tracer.errors import NotSupportedError
+from tracer.ir import Location, Node, Region, Storage
+
+_INDENT = "  "
+# `cell = cell op value` is `cell op= value`; where `op` commutes, the cell may be the right operand as well.
+_COMPOUND = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.DIV: "/", ops.AND: "&", ops.OR: "|", ops.XOR: "^", ops.SHL: "<<", ops.SHR: ">>"}
+_COMMUTES = frozenset({ops.ADD, ops.MUL, ops.AND, ops.OR, ops.XOR})
+_SCOPES = {"shared": "__shared__ ", "local": ""}
+# What everybody calls them, for a hardware index that the author gave no name.
+_REGISTER_NAMES = {"cta_id": "b", "thread_id": "t", "block_index": "b", "thread_index": "t"}
+
+
+class Statements:
+    """Writes the body of one kernel, line by line. `lines` pairs each line with the Python line that it comes from."""
+
+    def __init__(self, half: DeviceHalf, plan: Schedule, needs: Needs, scopes: Scopes, *, locations: bool) -> None:
+        self.half = half
+        self.plan = plan
+        self.needs = needs
+        self.scopes = scopes
+        self.values = Expressions(half, plan, needs)
+        self.lines: list[tuple[str, Location | None]] = []
+        self.alignment: dict[Storage, int] = _alignments(half, plan, self.values)
+        self._locations = locations
+        self._depth = 0
+        self._last: Location | None = None
+        self._declared_here = {store: allocation for allocation, store in plan.declared_at.items()}
+
+    # ---- lines
+
+    def line(self, text: str, location: Location | None = None) -> None:
+        """Add one line; its Python line follows as a comment where it is another one than the last."""
+        comment = ""
+        if location is not None and location != self._last:
+            self._last = location
+            comment = f"  // {location.short}" if self._locations else ""
+        self.lines.append((f"{_INDENT * self._depth}{text}{comment}", location or self._last))
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """A block: one level deeper, with names of its own."""
+        self._depth += 1
+        with self.scopes.block():
+            yield
+        self._depth -= 1
+
+    # ---- regions
+
+    def kernel(self) -> None:
+        """The whole body."""
+        for node in self.plan.hardware:
+            if node not in self.plan.folded:
+                assert node.dtype is not None
+                name = self.scopes.declare(node.name or _register_name(node))
+                self.line(f"const {types.c_type(node.dtype, self.needs)} {name} = {self.values.register(node).text};", node.location)
+                self.values.variables[node] = name
+        self.region(self.half.body)
+
+    def region(self, region: Region) -> None:
+        """Every statement of `region` that is needed."""
+        for node in region.nodes:
+            if self.plan.is_statement(node):
+                STATEMENTS.get(node.op, _value)(self, node)
+
+    def statements_of(self, region: Region) -> list[Node]:
+        """The nodes of `region` that are written as statements."""
+        return [n for n in region.nodes if self.plan.is_statement(n)]
+
+    def declare(self, node: Node) -> str:
+        """A name for the variable of `node`."""
+        name = self.scopes.declare(node.name) if node.name else self.scopes.neutral()
+        self.values.variables[node] = name
+        return name
+
+    def store(self, node: Node) -> str:
+        """`A[i] = value` or `x += value`, without the semicolon."""
+        value = node.operands[-1]
+        buffer = node.attrs["buffer"]
+        assert value.dtype is not None
+        if value.dtype is not buffer.dtype:
+            return f"{self.values.packet(node, value.dtype).text} = {self.values.write(value, modular=True).text}"
+        target = self.values.element(node, buffer.dtype).text
+        update = _update(self, node, value)
+        if update is not None:
+            return f"{target} {update[0]}= {update[1].text}"
+        return f"{target} = {self.values.write(value, modular=True).text}"
+
+
+def _register_name(node: Node) -> str:
+    kind = node.attrs.get("kind", node.op.name)
+    axis = node.attrs["axis"]
+    if kind in _REGISTER_NAMES:
+        return _REGISTER_NAMES[kind] + "xyz"[axis]
+    return f"{kind}_{'xyz'[axis]}" if axis else kind
+
+
+# ---- values and stores -------------------------------------------------------------------------------------------------
+
+def _value(out: Statements, node: Node) -> None:
+    """A variable, or a call made for what it does."""
+    if node.dtype is None:
+        out.line(f"{form_of(node.op)(Site(out.values, node)).text};", node.location)
+        return
+    text = out.values.write(node, modular=True).text
+    if node in out.plan.discarded:
+        out.line(f"{text};", node.location)
+        return
+    c_type = types.c_type(node.dtype, out.needs)
+    out.line(f"const {c_type} {out.declare(node)} = {text};", node.location)
+
+
+def _store(out: Statements, node: Node) -> None:
+    if node in out._declared_here:
+        _scalar(out, out._declared_here[node], node)
+        return
+    value = node.operands[-1]
+    buffer = node.attrs["buffer"]
+    assert value.dtype is not None
+    if value.dtype is not buffer.dtype and not out.values.moves_whole(node, value.dtype):
+        for k in range(value.dtype.lanes):
+            pointer = out.values.pointer(node, buffer.dtype).within(fr.PRIMARY)
+            lane = out.values.write(value, k, modular=True).text
+            out.line(f"{pointer}[{out.values.index(node, k).text}] = {lane};", node.location)
+        return
+    out.line(f"{out.store(node)};", node.location)
+
+
+def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] | None:
+    """The operator and operand where `store` adds to (or scales, ...) what stands there already."""
+    if value in out.values.variables or value.dtype is None or value.dtype.lanes > 1 or value.dtype.kind == "bool":
+        return None
+    exact = out.half.lowered.integers.get(value)
+    if exact is not None:
+        return _exact_update(out, store, value, exact)
+    if value.op not in _COMPOUND or out.values.wraps(value):
+        return None
+    a, b = value.operands
+    if _is_same_place(out, store, a):
+        return _COMPOUND[value.op], out.values.write(b, modular=True)
+    if value.op in _COMMUTES and _is_same_place(out, store, b):
+        return _COMPOUND[value.op], out.values.write(a, modular=True)
+    return None
+
+
+def _exact_update(out: Statements, store: Node, value: Node, exact: Int) -> tuple[str, Fragment] | None:
+    """`x + k` for an element `x` that stands once in the sum."""
+    from codegen.cuda.integers import write_integer
+    for term, coefficient in si.terms_of(exact).items():
+        if term.op is si.SYMBOL and coefficient == 1 and _is_same_place(out, store, out.values.names.atom(term)):
+            rest = exact - term
+            if term in si.free_symbols(rest):
+                return None
+            negative = all(c < 0 for c in si.terms_of(rest).values()) and si.constant_of(rest) <= 0
+            assert value.dtype is not None
+            operand = write_integer(-rest if negative else rest, value.dtype.name, out.values.context(value))
+            return ("-" if negative else "+"), operand
+    return None
+
+
+def _is_same_place(out: Statements, store: Node, load: Node) -> bool:
+    if load.op is not ops.LOAD or load in out.values.variables or load.dtype is not store.attrs["buffer"].dtype:
+        return False
+    if load.attrs["buffer"].storage is not store.attrs["buffer"].storage:
+        return False
+    accesses = out.half.lowered.accesses
+    return accesses[load].emitted is accesses[store].emitted
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------------
+
+def _alloc(out: Statements, node: Node) -> None:
+    if node in out.plan.declared_at:
+        return
+    buffer = node.attrs["buffer"]
+    if buffer.scope not in _SCOPES:
+        raise NotSupportedError(f"{buffer.name!r}: memory of scope {buffer.scope!r} cannot be written in CUDA C++ yet")
+    if buffer.cell:
+        _scalar(out, node, None)
+        return
+    storage = buffer.storage
+    name = out.values.memory[storage] = out.scopes.declare(buffer.name)
+    needed = out.alignment.get(storage, 0)
+    align = f"__align__({needed}) " if needed > types.alignment(storage.dtype) else ""
+    c_type = types.c_type(storage.dtype, out.needs)
+    out.line(f"{_SCOPES[buffer.scope]}{align}{c_type} {name}[{storage.size.value}];", node.location)
+
+
+def _scalar(out: Statements, allocation: Node, first: Node | None) -> None:
+    """A mutable scalar, with the value that it gets first if that is known here."""
+    buffer = allocation.attrs["buffer"]
+    storage = buffer.storage
+    value = "" if first is None else f" = {out.values.write(first.operands[-1], modular=True).text}"
+    const = "const " if allocation in out.plan.unchanging else ""
+    name = out.values.memory[storage] = out.scopes.declare(buffer.name) if buffer.name else out.scopes.neutral()
+    out.values.scalars.add(storage)
+    c_type = types.c_type(storage.dtype, out.needs)
+    out.line(f"{_SCOPES[buffer.scope]}{const}{c_type} {name}{value};", (first or allocation).location)
+
+
+def _alignments(half: DeviceHalf, plan: Schedule, values: Expressions) -> dict[Storage, int]:
+    """Bytes to which each storage must be aligned: what its buffers ask for, and what its wide accesses need."""
+    found: dict[Storage, int] = {}
+    for node in half.body.walk():
+        if node not in plan.live or "buffer" not in node.attrs:
+            continue
+        buffer = node.attrs["buffer"]
+        asked = buffer.align or 0
+        moved = node.operands[-1].dtype if node.op is ops.STORE else node.dtype
+        if node.op in (ops.LOAD, ops.STORE) and moved is not None and moved.lanes > buffer.dtype.lanes and values.moves_whole(node, moved):
+            asked = max(asked, types.alignment(moved))
+        found[buffer.storage] = max(found.get(buffer.storage, 0), asked)
+    return found
+
+
+# ---- control flow ------------------------------------------------------------------------------------------------------
+
+def _if(out: Statements, node: Node, opening: str = "if") -> None:
+    then, otherwise = (out.statements_of(r) for r in node.regions)
+    condition = out.values.write(node.operands[0]) if then else out.values.negated(node.operands[0])
+    out.line(f"{opening} ({condition.text}) {{", node.location)
+    with out.indented():
+        out.region(node.regions[0] if then else node.regions[1])
+    if then and len(otherwise) == 1 and otherwise[0].op is ops.IF:
+        _if(out, otherwise[0], "} else if")
+        return
+    if then and otherwise:
+        out.line("} else {")
+        with out.indented():
+            out.region(node.regions[1])
+    out.line("}")
+
+
+def _for(out: Statements, node: Node) -> None:
+    start, stop, step = node.operands
+    (variable,) = node.regions[0].arguments
+    assert variable.dtype is not None
+    if node.attrs["kind"] in ("unroll", "vectorized"):
+        out.line("#pragma unroll")
+    first, last = out.values.write(start), out.values.write(stop)
+    facts = out.values.facts(node)
+    distance = step.sym if step.sym is not None else out.half.lowered.integers[step]
+    with out.indented():
+        out._depth -= 1
+        name = out.declare(variable)
+        if facts.prove(si.gt(distance, 0)):
+            more, advance = "<", f"++{name}" if distance is si.ONE else f"{name} += {out.values.write(step).text}"
+        elif facts.prove(si.lt(distance, 0)) and si.is_const(distance):
+            more, advance = ">", f"--{name}" if distance is si.MINUS_ONE else f"{name} -= {-distance.value}"
+        else:
+            raise NotSupportedError(f"{node.location}: the step of a loop must be known to be positive, or be a negative constant")
+        c_type = types.c_type(variable.dtype, out.needs)
+        bound = last.within(ADDITIVE)
+        out.line(f"for ({c_type} {name} = {first.text}; {name} {more} {bound}; {advance}) {{", node.location)
+        out._depth += 1
+        out.region(node.regions[0])
+    out.line("}")
+
+
+def _while(out: Statements, node: Node) -> None:
+    condition, body = node.regions
+    assert condition.result is not None
+    if not out.statements_of(condition):
+        out.line(f"while ({out.values.write(condition.result).text}) {{", node.location)
+        with out.indented():
+            out.region(body)
+    else:
+        out.line("while (true) {", node.location)
+        with out.indented():
+            out.region(condition)
+            out.line(f"if ({out.values.negated(condition.result).text}) {{", node.location)
+            out.line(f"{_INDENT}break;")
+            out.line("}")
+            out.region(body)
+    out.line("}")
+
+
+def _if_then_else(out: Statements, node: Node) -> None:
+    """A guarded value one of whose branches needs statements."""
+    if not any(out.statements_of(r) for r in node.regions):
+        _value(out, node)
+        return
+    assert node.dtype is not None
+    condition = out.values.write(node.operands[0]).text
+    name = out.declare(node)
+    out.line(f"{types.c_type(node.dtype, out.needs)} {name};", node.location)
+    for opening, region in zip((f"if ({condition}) {{", "} else {"), node.regions):
+        assert region.result is not None
+        out.line(opening)
+        with out.indented():
+            out.region(region)
+            out.line(f"{name} = {out.values.write(region.result, modular=True).text};", region.result.location)
+    out.line("}")
+
+
+def _leave(word: str) -> Callable[[Statements, Node], None]:
+    return lambda out, node: out.line(f"{word};", node.location)
+
+
+STATEMENTS: dict[ops.Operation, Callable[[Statements, Node], None]] = {
+    ops.ALLOC: _alloc, ops.STORE: _store, ops.IF: _if, ops.FOR: _for, ops.WHILE: _while, ops.IF_THEN_ELSE: _if_then_else,
+    ops.BREAK: _leave("break"), ops.CONTINUE: _leave("continue"), ops.RETURN: _leave("return"),
+}

@@ -1,0 +1,64 @@
+"""How CUDA C++ writes a dtype: scalars, the built-in vectors, and a small struct for every other vector."""
+
+from __future__ import annotations
+
+from codegen.cuda.helpers import Helper, Needs
+from tracer.dtypes import DType
+from tracer.errors import NotSupportedError
+
+# The header that defines a scalar type. Types without a row are C++'s own.
+_HEADERS = {
+    "float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h",
+    "float8_e4m3fn": "cuda_fp8.h", "float8_e5m2": "cuda_fp8.h", "float8_e8m0fnu": "cuda_fp8.h",
+}
+# Several of these share a byte; how they lie in memory is not built yet.
+_PACKED = frozenset({"float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"})
+
+# CUDA's own vectors: scalar, the stem of the type's name, the lanes that exist. The 4-lane forms of 64-bit types are left out:
+# their alignment differs between toolkits. Those whose constructor is `make_<type>` come first.
+_BUILTIN = {
+    "float32": ("float", (2, 3, 4)), "float64": ("double", (2,)),
+    "int8": ("char", (2, 3, 4)), "uint8": ("uchar", (2, 3, 4)), "int16": ("short", (2, 3, 4)), "uint16": ("ushort", (2, 3, 4)),
+    "int32": ("int", (2, 3, 4)), "uint32": ("uint", (2, 3, 4)), "int64": ("longlong", (2,)), "uint64": ("ulonglong", (2,)),
+}
+_PAIRS = {"float16x2": "half2", "bfloat16x2": "__nv_bfloat162"}
+
+
+def _builtin(dtype: DType) -> str | None:
+    stem, lanes = _BUILTIN.get(dtype.scalar.name, ("", ()))
+    return f"{stem}{dtype.lanes}" if dtype.lanes in lanes else None
+
+
+def alignment(dtype: DType) -> int:
+    """Bytes to which CUDA aligns a value of `dtype`: one access moves it, 16 bytes at most; 3-lane vectors align as a lane."""
+    return dtype.scalar.bytes if dtype.lanes == 3 else min(16, dtype.bytes)
+
+
+def c_type(dtype: DType, needs: Needs) -> str:
+    """The C++ type of a `dtype`; its header or struct is added to `needs`. Raises NotSupportedError for 6- and 4-bit floats."""
+    scalar = dtype.scalar
+    if scalar.name in _PACKED:
+        raise NotSupportedError(f"{scalar} values are not supported in kernels yet; store them as uint8 and unpack by hand")
+    if scalar.name in _HEADERS:
+        needs.headers.add(_HEADERS[scalar.name])
+    if dtype.lanes == 1:
+        return dtype.c_name
+    known = _builtin(dtype) or _PAIRS.get(dtype.name)
+    if known is not None:
+        return known
+    align = f" __align__({alignment(dtype)})" if alignment(dtype) > scalar.bytes else ""
+    needs.helper(dtype.name, Helper(f"struct{align} {dtype.name} {{ {scalar.c_name} lane[{dtype.lanes}]; }};"))
+    return dtype.name
+
+
+def lane(value: str, dtype: DType, index: int) -> str:
+    """Lane `index` of `value`, a variable of the vector type `dtype`."""
+    return f"{value}.{'xyzw'[index]}" if _builtin(dtype) or dtype.name in _PAIRS else f"{value}.lane[{index}]"
+
+
+def build(lanes: list[str], dtype: DType, needs: Needs) -> str:
+    """The vector of `dtype` with these lanes."""
+    name = c_type(dtype, needs)
+    if _builtin(dtype):
+        return f"make_{name}({', '.join(lanes)})"
+    return f"{name}({', '.join(lanes)})" if dtype.name in _PAIRS else f"{name}{{{', '.join(lanes)}}}"
