@@ -1,7 +1,7 @@
 """CUDA C++ to a cubin: NVRTC where it can be loaded, else nvcc. Needs no driver and no GPU.
 
-Both compilers speak the same diagnostics (`name.cu(12): error: ...`) and both print ptxas's account of registers, shared
-memory and spills under `-v`, so what is read from their logs is read once. The architecture is always explicit.
+Both compilers speak the same diagnostics (`name.cu(12): error: ...`) and both print ptxas's account of registers,
+shared memory and spills under `-v`, so their logs are read by one reader. The architecture is always explicit.
 """
 
 from __future__ import annotations

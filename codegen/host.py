@@ -1,0 +1,531 @@
+"""The host half as Python source: what one call of one kernel checks and computes before the kernel runs.
+
+    def scale(array, launch, *arguments): ...
+
+`array` reads an argument (`runtime.arguments.array_of`), `launch` runs the kernel: on the simulator for arrays in host
+memory, on a GPU for arrays there; checks and messages are the same. The checks stand in one order for every kernel: number
+of arguments, kinds, dtypes, ranks, devices, extents, strides, storage, alignment, overlap, scalar ranges, assumptions, index
+ranges, launch limits. Nothing is launched or written before all have passed.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from symbolic.solve import solve
+
+from codegen.lowered import DeviceHalf
+from symbolic import integers as si
+from symbolic.integers import Int
+from symbolic.text import text
+from tracer import operations as ops
+from tracer.errors import NotSupportedError, TraceError
+from tracer.ir import Buffer, Node, Parameter
+from tracer.spelling import spell
+
+# CUDA C++ Programming Guide, "Compute Capabilities": the limits that all supported devices share.
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_THREADS = 1024
+INDEX_LIMIT = 2**31 - 1     # the greatest int32: an element's offset must not pass it
+VECTOR_ALIGNMENT = 16       # CUDA C++ Programming Guide, "Built-in Vector Types": no vector access needs more
+
+# What the source may call; `runtime.launcher` gives each, the errors are those of `tracer.errors`.
+HELPERS = (
+    "number_of", "what", "held", "strides_differ", "overlap", "check_indices", "truncdiv", "truncmod",
+    "ArgumentCountError", "ArgumentTypeError", "ArgumentValueError", "LaunchError",
+)
+_OWN = ("array", "launch", "arguments", "grid", "block", "shared", "device", "refuse", "SIGNATURE",
+        "len", "isinstance", "str", "int", "bool", "type", "min", "max", "abs")
+
+# What a scalar parameter of each kind takes: the Python types, and in words.
+_SCALAR_KINDS = {"bool": ("(bool, int)", "a bool"), "int": ("(bool, int)", "an int"), "uint": ("(bool, int)", "an int"),
+                 "float": ("(bool, int, float)", "a number")}
+_WIDTH = 120
+
+
+def host_source(half: DeviceHalf) -> str:
+    """The host half of a kernel as Python source, the same to the byte for the same kernel.
+
+    Raises `NotSupportedError` for a parameter that this version cannot check: a layout other than dense row-major, vector
+    elements, or an assumption that the host cannot evaluate.
+    """
+    return _Host(half).source()
+
+
+def entry_name(half: DeviceHalf) -> str:
+    """The name of the function that `host_source` defines."""
+    return _identifier(half.lowered.function.name)
+
+
+def signature(half: DeviceHalf) -> str:
+    """The call as messages quote it: `k(A: Tensor([n, 8], float32), s: float32)`."""
+    host = _Host(half)
+    return f"{host.function.name}({', '.join(host.described(p) for p in host.function.parameters)})"
+
+
+def _identifier(name: str) -> str:
+    name = re.sub(r"\W", "_", name)
+    return name if name[:1].isidentifier() and not keyword.iskeyword(name) else f"_{name}"
+
+
+def _literal(static: str) -> str:
+    """Static text inside an f-string in double quotes."""
+    return static.replace("\\", "\\\\").replace('"', '\\"').replace("{", "{{").replace("}", "}}").replace("\n", "\\n")
+
+
+def _quoted(problem: str) -> str:
+    """An f-string of this inside, or a plain string where it has no values."""
+    plain = problem.replace("{{", "").replace("}}", "")
+    return f'f"{problem}"' if "{" in plain else f'"{problem}"'.replace("{{", "{").replace("}}", "}")
+
+
+@dataclass
+class _Names:
+    """Python names that clash with nothing: a taken one gets an underscore."""
+
+    taken: set[str] = field(default_factory=lambda: {*HELPERS, *_OWN, *keyword.kwlist, "True", "False", "None"})
+
+    def unique(self, wanted: str) -> str:
+        name = _identifier(wanted)
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+class _Host:
+    """One kernel's host half in the making. `names` holds the Python name, `shown` the author's, of each symbol known here."""
+
+    def __init__(self, half: DeviceHalf) -> None:
+        self.half = half
+        self.function = half.lowered.function
+        self.parameters = list(enumerate(self.function.parameters))
+        self.arrays = [(index, p, p.buffer) for index, p in self.parameters if p.buffer is not None]
+        self.scalars = [(index, p, p.node) for index, p in self.parameters if p.node is not None]
+        self.names: dict[Int, str] = {}
+        self.shown: dict[Int, str] = {}
+        self.origin: dict[Int, str] = {}       # where a message says that an extent was read
+        self.local: dict[object, str] = {}     # Parameter or Buffer -> the variable that holds it
+        self._choose_names()
+
+    # ---- names ------------------------------------------------------------------------------------------------------
+
+    def _choose_names(self) -> None:
+        names = _Names()
+        for _, parameter, buffer in self.arrays:
+            self._refuse_unsupported(parameter, buffer)
+            self.local[buffer] = names.unique(buffer.name)
+        for _, parameter in self.parameters:
+            same = parameter.buffer is not None and parameter.buffer.name == parameter.name
+            self.local[parameter] = self.local[parameter.buffer] if same else names.unique(parameter.name)
+        for _, parameter, node in self.scalars:
+            if node.sym is not None:
+                self.names[node.sym], self.shown[node.sym] = self.local[parameter], parameter.name
+        for node in self.function.extents:
+            assert node.sym is not None
+            self.shown[node.sym] = node.name or node.sym.name
+            self.names[node.sym] = names.unique(self.shown[node.sym])
+
+    def _refuse_unsupported(self, parameter: Parameter, buffer: Buffer) -> None:
+        if buffer.layout is not None:
+            raise NotSupportedError(f"{self.function.name}: the layout of parameter {parameter.name!r} is not supported by "
+                                    "this version's launcher; only dense row-major arrays are")
+        if buffer.dtype.lanes != 1:
+            raise NotSupportedError(f"{self.function.name}: parameter {parameter.name!r} has elements of {buffer.dtype}; this "
+                                    f"version takes arrays of scalars: write {buffer.dtype.scalar} and a last axis of "
+                                    f"{buffer.dtype.lanes}")
+
+    def described(self, parameter: Parameter) -> str:
+        """One parameter in the signature."""
+        if parameter.buffer is None:
+            return f"{parameter.name}: {'Tensor' if parameter.node is None else parameter.dtype}"
+        return f"{parameter.buffer.name}: Tensor([{', '.join(map(self.show, parameter.buffer.shape))}], {parameter.dtype})"
+
+    def show(self, value: Int) -> str:
+        """As the author wrote it."""
+        return text(value, self.shown)
+
+    def code(self, value: Int) -> str:
+        """As Python over the variables of the source."""
+        return text(value, self.names)
+
+    def values(self, *expressions: Int) -> str:
+        """For a message: `n = {n} (A.shape[0]), m = {m} (A.shape[1])` for the symbols of the expressions."""
+        symbols = dict.fromkeys(s for e in expressions for s in si.free_symbols(e) if s in self.names)
+        return ", ".join(f"{_literal(self.shown[s])} = {{{self.names[s]}}}{self.origin.get(s, '')}" for s in symbols)
+
+    def computed(self, value: Int) -> str:
+        """For a message: `8`, `n = {n} (A.shape[0])`, or `n*2 + 1 = {n*2 + 1} with n = {n} (A.shape[0])`."""
+        if si.is_const(value):
+            return str(value.value)
+        if value in self.names:
+            return self.values(value)
+        return f"{_literal(self.show(value))} = {{{self.code(value)}}} with {self.values(value)}"
+
+    # ---- the source -------------------------------------------------------------------------------------------------
+
+    def source(self) -> str:
+        name = entry_name(self.half)
+        lines = [
+            f'"""Host half of `{name}`: checks the arguments of one call, then launches `{self.half.name}`."""',
+            "",
+            f'SIGNATURE = "{signature(self.half)}"',
+            "",
+            "",
+            "def refuse(error, position, problem):",
+            '    return error(f"{problem} (argument {position} of `{SIGNATURE}`)")',
+            "",
+            "",
+            f"def {name}(array, launch, *arguments):",
+        ]
+        for title, section in self._sections():
+            body = list(section())
+            if body:
+                lines += [f"    # {title}", *(f"    {line}" for line in body), ""]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def _sections(self) -> list[tuple[str, Callable[[], Iterator[str]]]]:
+        return [
+            ("number of arguments", self._count),
+            ("kinds", self._kinds),
+            ("dtypes", self._dtypes),
+            ("ranks", self._ranks),
+            ("devices", self._devices),
+            ("extents", self._extents),
+            ("strides", self._strides),
+            ("storage", self._storage),
+            ("alignment", self._alignment),
+            ("written arrays", self._overlaps),
+            ("scalar ranges", self._scalar_ranges),
+            ("assumptions", self._assumptions),
+            ("launch", self._geometry),
+            ("index ranges", self._index_ranges),
+            ("launch limits", self._limits),
+            ("run", self._run),
+        ]
+
+    def _refuse(self, condition: str, error: str, parameter: Parameter, problem: str) -> Iterator[str]:
+        """`problem` is the inside of an f-string: static parts escaped, values in braces."""
+        index = self.function.parameters.index(parameter)
+        alias = parameter.buffer is not None and parameter.buffer.name != parameter.name
+        position = f'"{index}, {parameter.name},"' if alias else str(index)
+        yield f"if {condition}:"
+        raised = f"    raise refuse({error}, {position}, "
+        if len(raised) + len(problem) < _WIDTH - 8:
+            yield f"{raised}{_quoted(problem)})"
+        else:
+            yield raised.rstrip()
+            yield f"                 {_quoted(problem)})"
+
+    def _refuse_call(self, condition: str, error: str, problem: str) -> Iterator[str]:
+        """The same for what concerns no single argument."""
+        yield f"if {condition}:"
+        yield f"    raise {error}({_quoted(problem + ', when calling `{SIGNATURE}`')})"
+
+    def _count(self) -> Iterator[str]:
+        count = len(self.parameters)
+        expected = f"{count} argument" + "s" * (count != 1)
+        yield from self._refuse_call(f"len(arguments) != {count}", "ArgumentCountError",
+                                     f"expected {expected}, got {{len(arguments)}}")
+        if self.parameters:
+            yield ", ".join(self.local[p] for _, p in self.parameters) + "," * (count == 1) + " = arguments"
+
+    def _kinds(self) -> Iterator[str]:
+        for _, parameter in self.parameters:
+            raw = self.local[parameter]
+            if parameter.node is not None:
+                accepted, words = _SCALAR_KINDS[parameter.dtype.kind]
+                yield from self._refuse(f"not isinstance(number_of({raw}), {accepted})", "ArgumentTypeError", parameter,
+                                        f"{parameter.name}: expected {words} ({parameter.dtype}), got {{what({raw})}}")
+                yield f"{raw} = number_of({raw})"
+            else:
+                held = self.local[parameter.buffer] if parameter.buffer is not None else raw
+                yield f"{held} = array({raw})"
+                yield from self._refuse(f"isinstance({held}, str)", "ArgumentTypeError", parameter,
+                                        f"{self._title(parameter)}: expected an array, got {{{held}}}")
+
+    @staticmethod
+    def _title(parameter: Parameter) -> str:
+        return parameter.buffer.name if parameter.buffer is not None else parameter.name
+
+    def _dtypes(self) -> Iterator[str]:
+        for _, parameter, buffer in self.arrays:
+            a = self.local[buffer]
+            yield from self._refuse(f'{a}.dtype != "{buffer.dtype}"', "ArgumentTypeError", parameter,
+                                    f"{buffer.name}.dtype: expected {buffer.dtype}, got {{{a}.dtype}}")
+
+    def _ranks(self) -> Iterator[str]:
+        for _, parameter, buffer in self.arrays:
+            a, rank = self.local[buffer], len(buffer.shape)
+            shape = ", ".join(map(self.show, buffer.shape)) + "," * (rank == 1)
+            yield from self._refuse(f"len({a}.shape) != {rank}", "ArgumentValueError", parameter,
+                                    f"{buffer.name}.ndim: expected {rank}, the shape ({_literal(shape)}), "
+                                    f"got {{len({a}.shape)}}, the shape {{{a}.shape}}")
+
+    def _devices(self) -> Iterator[str]:
+        arrays = [(self.local[b], b.name) for _, _, b in self.arrays]
+        arrays += [(self.local[p], p.name) for _, p in self.parameters if p.buffer is None and p.node is None]
+        if len(arrays) > 1:
+            places = ", ".join(f"{name} on {{{a}.place}}" for a, name in arrays)
+            chain = f"not ({' == '.join(f'{a}.device' for a, _ in arrays)})" if len(arrays) > 2 else \
+                f"{arrays[0][0]}.device != {arrays[1][0]}.device"
+            yield from self._refuse_call(chain, "ArgumentValueError", f"the arrays are on different devices: {places}")
+        yield f"device = {arrays[0][0]}.device" if arrays else "device = None"
+
+    # ---- extents ----------------------------------------------------------------------------------------------------
+
+    def _extents(self) -> Iterator[str]:
+        known = self._equations()
+        solution = solve([n.sym for n in self.function.extents if n.sym is not None], [(e, leaf) for e, leaf, _ in known])
+        if solution.unsolved:
+            unsolved = ", ".join(self.show(s) for s in solution.unsolved)
+            raise TraceError(f"{self.function.name}: no argument determines the extent {unsolved}")
+        places = {leaf: parameter for _, leaf, parameter in known}
+        defining = {leaf for value in solution.values.values() for leaf in si.free_symbols(value)}
+        for node in self.function.extents:
+            assert node.sym is not None
+            value = solution.values[node.sym]
+            yield f"{self.names[node.sym]} = {self.code(value)}"
+            if value in places:
+                self.origin[node.sym] = f" ({self._leaf_shown(value, places[value])})"
+        for entry, leaf, parameter in known:
+            if si.substitute(entry, solution.values) is leaf:
+                continue     # true by the way in which the extents were found
+            symbols = ", ".join(self.shown[s] for s in si.free_symbols(entry))
+            expected = f"{_literal(self.show(entry))} for a whole {symbols}" if leaf in defining else self.computed(entry)
+            yield from self._refuse(f"{leaf.name} != {self.code(entry)}", "ArgumentValueError", parameter,
+                                    f"{self._leaf_shown(leaf, parameter)}: expected {expected}, got {{{leaf.name}}}")
+        for node in self.function.extents:
+            yield from self._extent_range(node, solution.values[node.sym], places)
+
+    def _equations(self) -> list[tuple[Int, Int, Parameter]]:
+        """What the arguments tell: an expression over the extents, the value that comes for it, and whose it is."""
+        known = []
+        for _, parameter, buffer in self.arrays:
+            a = self.local[buffer]
+            known += [(entry, si.named(f"{a}.shape[{axis}]"), parameter) for axis, entry in enumerate(buffer.shape)]
+            if not si.is_const(buffer.elem_offset):
+                known.append((buffer.elem_offset, si.named(f"{a}.offset"), parameter))
+        return known
+
+    def _leaf_shown(self, leaf: Int, parameter: Parameter) -> str:
+        """`A.shape[0]` with the author's name for A."""
+        return self._title(parameter) + leaf.name[leaf.name.index("."):]
+
+    def _extent_range(self, node: Node, value: Int, places: dict[Int, Parameter]) -> Iterator[str]:
+        assert node.sym is not None and node.dtype is not None
+        n, leaves = self.names[node.sym], si.free_symbols(value)
+        parameter = places[leaves[0]]
+        condition = f"{n} > {node.dtype.limits[1]}" if value is leaves[0] else f"not 0 <= {n} <= {node.dtype.limits[1]}"
+        source = " and ".join(self._leaf_shown(leaf, places[leaf]) for leaf in leaves)
+        yield from self._refuse(condition, "ArgumentValueError", parameter,
+                                f"{self.shown[node.sym]}: expected an extent from 0 to {node.dtype.limits[1]} ({node.dtype}), "
+                                f"got {{{n}}} from {source}")
+
+    # ---- memory -----------------------------------------------------------------------------------------------------
+
+    def _strides(self) -> Iterator[str]:
+        for _, parameter, buffer in self.arrays:
+            if not buffer.shape:
+                continue
+            strides = row_major(buffer.shape)
+            a, wanted = self.local[buffer], self._tuple(strides)
+            told = wanted if all(map(si.is_const, strides)) else f"{{{wanted}}}"
+            yield from self._refuse(f"{a}.strides != {wanted} and strides_differ({a}, {wanted})", "ArgumentValueError",
+                                    parameter, f"{buffer.name}.strides: expected {told} elements (compact, row-major), "
+                                    f"got {{{a}.strides}}; pass a contiguous copy")
+
+    def _tuple(self, entries: Iterable[Int]) -> str:
+        codes = [self.code(entry) for entry in entries]
+        return f"({', '.join(codes)}{',' if len(codes) == 1 else ''})"
+
+    def _storage(self) -> Iterator[str]:
+        for _, parameter, buffer in self.arrays:
+            a = self.local[buffer]
+            yield from self._refuse(f"{a}.pointer == 0 and not {a}.empty", "ArgumentValueError", parameter,
+                                    f"{buffer.name}.data: expected memory, got a null pointer")
+            if buffer.elem_offset is not si.const(0):
+                expected = self.computed(buffer.elem_offset)
+                yield from self._refuse(f"{a}.offset != {self.code(buffer.elem_offset)} and not {a}.empty", "ArgumentValueError",
+                                        parameter, f"{buffer.name}.elem_offset: expected an array whose first element lies "
+                                        f"{expected} elements into its storage, got one at {{{a}.offset}}")
+
+    def _alignment(self) -> Iterator[str]:
+        for _, parameter, buffer in self.arrays:
+            bytes_, why = self._aligned_to(buffer)
+            address = self._address(buffer)
+            address = address if address.endswith(".pointer") else f"({address})"
+            if bytes_ > 1:
+                yield from self._refuse(f"{address} % {bytes_}", "ArgumentValueError", parameter,
+                                        f"{buffer.name}.data: expected an address that is a multiple of {bytes_} ({_literal(why)}), "
+                                        f"got {{{address}:#x}}, {{{address} % {bytes_}}} past one")
+
+    def _aligned_to(self, buffer: Buffer) -> tuple[int, str]:
+        """How many bytes the address of a parameter's storage must be a multiple of, and what asks for it."""
+        wanted = [(buffer.dtype.bytes, str(buffer.dtype))]
+        if buffer.align:
+            wanted.append((buffer.align, f"align={buffer.align}"))
+        for node, access in self.half.lowered.accesses.items():
+            moved = node.operands[-1].dtype if node.op is ops.STORE else node.dtype
+            if access.buffer.storage is buffer.storage and node.op is not ops.ADDRESS_OF and moved is not None and moved.lanes > 1:
+                natural = moved.scalar.bytes if moved.lanes == 3 else min(moved.bytes, VECTOR_ALIGNMENT)
+                where = f" at {node.location.short}" if node.location else ""
+                wanted.append((natural, f"the {moved} {node.op.name}{where}"))
+        return max(wanted, key=lambda pair: pair[0])
+
+    def _address(self, buffer: Buffer) -> str:
+        """The address of a parameter's storage: `elem_offset` elements before the first one of the array that came."""
+        bytes_ = buffer.elem_offset * buffer.dtype.bytes
+        pointer = f"{self.local[buffer]}.pointer"
+        if bytes_ is si.const(0):
+            return pointer
+        return f"{pointer} - {self.code(bytes_) if si.is_const(bytes_) else f'({self.code(bytes_)})'}"
+
+    def _overlaps(self) -> Iterator[str]:
+        written = {a.buffer for a in self.half.arguments if a.buffer is not None and not a.read_only}
+        used = [(p, b) for _, p, b in self.arrays if any(a.buffer is b for a in self.half.arguments)]
+        for parameter, buffer in used:
+            if buffer in written:
+                yield from self._refuse(f"{self.local[buffer]}.read_only", "ArgumentValueError", parameter,
+                                        f"{buffer.name}: expected a writable array, which the kernel writes, got a read-only one")
+        for position, (_, first) in enumerate(used):
+            for parameter, second in used[position + 1:]:
+                if first in written or second in written:
+                    whose = first.name if first in written else second.name
+                    yield from self._refuse(f"overlap({self.local[first]}, {self.local[second]})", "ArgumentValueError", parameter,
+                                            f"{second.name}: expected memory of its own, because the kernel writes {whose}, "
+                                            f"got an array that overlaps {first.name}")
+
+    # ---- scalars ----------------------------------------------------------------------------------------------------
+
+    def _scalar_ranges(self) -> Iterator[str]:
+        for _, parameter, _node in self.scalars:
+            s, kind = self.local[parameter], parameter.dtype
+            if kind.kind == "float":
+                yield from self._refuse(f'held("{kind}", {s}) is None', "ArgumentValueError", parameter,
+                                        f"{parameter.name}: expected a number that {kind} can hold, got {{{s}}}, which overflows")
+                yield f'{s} = held("{kind}", {s})'
+            else:
+                low, high = kind.limits
+                yield from self._refuse(f"not {low} <= {s} <= {high}", "ArgumentValueError", parameter,
+                                        f"{parameter.name}: expected {low} to {high} ({kind}), got {{{s}}}")
+
+    def _assumptions(self) -> Iterator[str]:
+        for node, location in self.function.assumptions:
+            assert node.sym is not None
+            opaque = [s for s in si.free_symbols(node.sym) if s not in self.names]
+            within = node.sym not in opaque     # part of a larger relation: in parentheses
+            names = {**self.names, **{s: self._spelled(s, within, code=True) for s in opaque}}
+            shown = {**self.shown, **{s: self._spelled(s, within, code=False) for s in opaque}}
+            nodes = [leaf for s in opaque for leaf in _scalar_leaves(self.function.atoms[s])]
+            values = ", ".join(filter(None, [self.values(node.sym), *self._scalar_values(nodes)]))
+            where = f" at {location.short}" if location else ""
+            yield from self._refuse_call(f"not ({text(node.sym, names)})", "ArgumentValueError",
+                                         f"the assumption `{_literal(text(node.sym, shown))}`{where} does not hold: {values}")
+
+    def _spelled(self, symbol: Int, within: bool, code: bool) -> str:
+        """An opaque atom of an assumption (a comparison of floats) as Python over the scalar parameters."""
+        def operand(node: Node) -> tuple[str, int]:
+            if node.op is ops.SCALAR:
+                return self._scalar_name(node, code), 8
+            if "T." in node.op.spelling and node.op not in (ops.CONST, ops.LET):
+                raise NotSupportedError(f"{self.function.name}: T.assume with {node.op.spelling} cannot be checked on the host by "
+                                        "this version; assume a comparison of parameters")
+            if node.op is ops.LET:
+                return operand(node.operands[0])
+            if node.op is ops.CONST:
+                return repr(node.attrs["value"]), 8 if not repr(node.attrs["value"]).startswith("-") else 7
+            return spell(node, operand)
+        told = operand(self.function.atoms[symbol])[0]
+        return f"({told})" if within else told
+
+    def _scalar_name(self, node: Node, code: bool) -> str:
+        parameter = next(p for _, p, scalar in self.scalars if scalar is node)
+        return self.local[parameter] if code else parameter.name
+
+    def _scalar_values(self, nodes: Iterable[Node]) -> list[str]:
+        return [f"{self._scalar_name(node, False)} = {{{self._scalar_name(node, True)}}}" for node in dict.fromkeys(nodes)]
+
+    # ---- the launch -------------------------------------------------------------------------------------------------
+
+    def _geometry(self) -> Iterator[str]:
+        for name, sizes in (("grid", self.function.launch.grid), ("block", self.function.launch.block)):
+            yield f"{name} = {self._tuple([*sizes, *[si.const(1)] * (3 - len(sizes))])}"
+        shared = self.function.launch.dynamic_shared_bytes
+        yield f"shared = {self.code(shared) if shared is not None else 0}"
+
+    def _index_ranges(self) -> Iterator[str]:
+        if self.function.assumed_exact:
+            yield f"check_indices({self._tuple(index_symbols(self.half))}, grid, block, SIGNATURE)"
+        for _, parameter, buffer in self.arrays:
+            size = buffer.storage.size
+            if not self._fits_index(size) and any(a.buffer is buffer for a in self.half.arguments):
+                yield from self._refuse(f"{self.code(size)} > {INDEX_LIMIT}", "ArgumentValueError", parameter,
+                                        f"{buffer.name}: expected at most {INDEX_LIMIT} elements, for which 32-bit indices do, got "
+                                        f"{{{self.code(size)}}}; 64-bit index builds are not supported in this version")
+
+    def _fits_index(self, size: Int) -> bool:
+        """True where a size is known to fit: a small constant, or an extent that was checked to be an int32."""
+        if si.is_const(size):
+            return size.value <= INDEX_LIMIT
+        node = self.function.atoms.get(size)
+        return size in self.names and node is not None and node.dtype is not None and node.dtype.limits[1] <= INDEX_LIMIT
+
+    def _limits(self) -> Iterator[str]:
+        launch = self.function.launch
+        for name, sizes, limits, least in (("grid", launch.grid, MAX_GRID, 0), ("block", launch.block, MAX_BLOCK, 1)):
+            checks = [f"not {least} <= {name}[{axis}] <= {limits[axis]}" for axis, size in enumerate(sizes) if not si.is_const(size)]
+            if checks and name == "block":
+                checks.append(f"block[0]*block[1]*block[2] > {MAX_THREADS}")
+            if checks:
+                most = f"{limits}" if name == "grid" else f"{limits} and {MAX_THREADS} threads"
+                yield from self._refuse_call(" or ".join(checks), "LaunchError",
+                                             f"{name}: expected from {least} to {most}, got {{{name}}} with {self.values(*sizes)}")
+        if any(not si.is_const(size) or size.value == 0 for size in launch.grid):
+            yield "if 0 in grid:"
+            yield "    return None     # no block, nothing to run"
+
+    def _run(self) -> Iterator[str]:
+        yield "return launch(device, grid, block, shared, ("
+        for argument in self.half.arguments:
+            if argument.buffer is not None:
+                buffer = argument.buffer
+                yield (f"    ({self.local[buffer]}, {self._address(buffer)}, {self.code(buffer.elem_offset)}, "
+                       f"{self.code(buffer.storage.size)}),")
+            else:
+                assert argument.node is not None and argument.node.dtype is not None
+                value, kind = self._value(argument.node), argument.node.dtype
+                yield f"    {value}," if kind.is_float else f'    held("{kind}", {value}),'
+        yield "))"
+
+    def _value(self, node: Node) -> str:
+        if node.op is ops.SCALAR:
+            return self._scalar_name(node, code=True)
+        assert node.sym is not None
+        return self.code(node.sym)
+
+
+def row_major(shape: Sequence[Int]) -> list[Int]:
+    """The strides, in elements, of a compact row-major array."""
+    strides = [si.const(1)] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return strides
+
+
+def index_symbols(half: DeviceHalf) -> list[Int]:
+    """The symbols whose values a call fixes, in the order in which the source gives them to `check_indices`."""
+    function = half.lowered.function
+    nodes = [*function.extents, *(p.node for p in function.parameters if p.node is not None)]
+    return [node.sym for node in nodes if node.sym is not None]
+
+
+def _scalar_leaves(node: Node) -> Iterator[Node]:
+    if node.op is ops.SCALAR:
+        yield node
+    for operand in node.operands:
+        yield from _scalar_leaves(operand)

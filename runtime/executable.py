@@ -1,0 +1,54 @@
+"""A kernel compiled for one architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.compiler import Resources, compile_cubin
+from runtime.device import device
+from tracer.errors import CompileError, LaunchError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Executable:
+    """Machine code for one architecture, and what the compiler said of it. Call it with CUDA arrays to run it.
+
+    `source` is the CUDA C++, `entry` the kernel's name in it, `compiler` the compiler and its version, `log` its warnings.
+    """
+
+    kernel: Any
+    cubin: bytes
+    arch: str
+    source: str
+    entry: str
+    compiler: str
+    resources: Resources
+    log: str
+
+    def __repr__(self) -> str:
+        return f"<executable {self.entry} for {self.arch}, {self.resources.registers} registers, by {self.compiler}>"
+
+    def __call__(self, *args: Any, stream: Any = None) -> None:
+        """Run on CUDA arrays, as the kernel itself would. Raises `ArgumentError` and `LaunchError` before anything runs."""
+        from runtime.launcher import call  # which compiles, and so imports this module
+        call(self.kernel, args, stream, using=self)
+
+
+def compile(kernel: Any, arch: str | None = None) -> Executable:
+    """`kernel` for `arch` ("sm_90a"; None: the architecture of the first GPU), compiled once a kernel and cached on disk.
+
+    Raises `CompileError`; also where `arch` is None and there is no GPU to take it from.
+    """
+    if arch is None:
+        try:
+            arch = device(0).arch
+        except LaunchError as problem:
+            raise CompileError(f"no GPU to take the architecture from ({problem}); name one: compile(arch=\"sm_90a\")") from problem
+    made: Executable | None = kernel.memo.get(("executable", arch))
+    if made is None:
+        cuda = kernel.cuda
+        cubin = compile_cubin(cuda.text, cuda.entry, arch, cuda.lines)
+        made = Executable(kernel, cubin.code, arch, cuda.text, cuda.entry, cubin.compiler, cubin.resources, cubin.log)
+        kernel.memo["executable", arch] = made
+    return made

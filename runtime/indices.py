@@ -1,0 +1,143 @@
+"""Whether index arithmetic stays within its dtype for the extents of one call.
+
+Where the dtype of an index can hold it for some extents and not for others, the recorder takes it to be exact and notes the
+node (`Function.assumed_exact`). Here the bounds of each such node are computed anew with the call's extents, the launch's
+grid and block, and the conditions and loops around the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codegen.host import index_symbols
+from codegen.lowered import DeviceHalf
+from symbolic import integers as si
+from symbolic.facts import Facts
+from symbolic.integers import Int
+from symbolic.text import text
+from tracer import operations as ops
+from tracer.errors import LaunchError
+from tracer.ir import Node, Region
+
+_REMEMBERED = 256     # calls whose extents passed; a program with more shapes computes some again
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An assumed node, the conditions under which it is reached, and the loops that its symbols count."""
+
+    node: Node
+    conditions: tuple[Int, ...]
+    loops: Mapping[Int, Node]
+
+
+def index_check(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], Sequence[int], str], None]:
+    """The check of one kernel: `check(values of index_symbols(half), grid, block, signature)`.
+
+    Raises `LaunchError`, naming the expression and its line, where an index can leave its dtype. Remembers what passed.
+    """
+    function = half.lowered.function
+    assumed = set(function.assumed_exact)
+    places = [place for region in (function.host, function.device) for place in _places(region, assumed, (), {})]
+    symbols = index_symbols(half)
+    names = {symbol: node.name for symbol, node in function.atoms.items() if node.name}
+    passed: set[Any] = set()
+
+    def check(values: tuple[int, ...], grid: Sequence[int], block: Sequence[int], signature: str) -> None:
+        call = (values, tuple(grid), tuple(block))
+        if call in passed or 0 in grid:
+            return
+        fixed = dict(zip(symbols, values))
+        for place in places:
+            _check_place(place, fixed, _Launch(function.atoms, fixed, grid, block), names, signature)
+        if len(passed) >= _REMEMBERED:
+            passed.clear()
+        passed.add(call)
+
+    return check
+
+
+def _places(region: Region, assumed: set[Node], conditions: tuple[Int, ...], loops: Mapping[Int, Node]) -> Iterator[_Place]:
+    for node in region.nodes:
+        if node in assumed:
+            yield _Place(node, conditions, loops)
+        if node.op in (ops.IF, ops.IF_THEN_ELSE):
+            condition = node.operands[0].sym
+            assert condition is not None
+            then, otherwise = node.regions
+            yield from _places(then, assumed, (*conditions, condition), loops)
+            yield from _places(otherwise, assumed, (*conditions, si.lnot(condition)), loops)
+            if _leaves(then):
+                conditions = (*conditions, si.lnot(condition))
+            if _leaves(otherwise):
+                conditions = (*conditions, condition)
+        elif node.op is ops.FOR:
+            variable = node.regions[0].arguments[0].sym
+            assert variable is not None
+            yield from _places(node.regions[0], assumed, conditions, {**loops, variable: node})
+        elif node.op is ops.WHILE:
+            reached, body = node.regions
+            yield from _places(reached, assumed, conditions, loops)
+            holds = reached.result.sym if reached.result is not None else None
+            yield from _places(body, assumed, conditions if holds is None else (*conditions, holds), loops)
+
+
+def _leaves(region: Region) -> bool:
+    """True where control never comes out at the end of `region`."""
+    return bool(region.nodes) and region.nodes[-1].op in (ops.RETURN, ops.BREAK, ops.CONTINUE)
+
+
+class _Launch:
+    """The bounds of atoms in one launch."""
+
+    def __init__(self, atoms: Mapping[Int, Node], fixed: Mapping[Int, int], grid: Sequence[int], block: Sequence[int]) -> None:
+        self.atoms, self.fixed = atoms, fixed
+        self.extents = {ops.THREAD_INDEX: block, ops.BLOCK_INDEX: grid}
+
+    def bound(self, facts: Facts, symbol: Int, loops: Mapping[Int, Node]) -> Iterator[Int]:
+        """Put the bounds of an atom into `facts`; yields the expressions whose atoms need bounds too."""
+        node = self.atoms[symbol]
+        assert node.dtype is not None
+        if node.op in self.extents:
+            facts.bound(symbol, 0, self.extents[node.op][node.attrs["axis"]])
+            return
+        low, high = node.dtype.limits
+        facts.bound(symbol, low, high + 1)
+        if symbol in loops:
+            start, stop, step = (operand.sym for operand in loops[symbol].operands)
+            if start is None or stop is None or step is None or not si.is_const(step):
+                return
+            first, last = si.substitute(start, self.fixed), si.substitute(stop, self.fixed)
+            facts.assume(si.land(si.le(first, symbol), si.lt(symbol, last)) if step.value > 0 else
+                         si.land(si.le(symbol, first), si.lt(last, symbol)))
+            yield from (first, last)
+
+
+def _check_place(place: _Place, fixed: Mapping[Int, int], launch: _Launch, names: Mapping[Int, str], signature: str) -> None:
+    node = place.node
+    assert node.sym is not None and node.dtype is not None
+    value = si.substitute(node.sym, fixed)
+    conditions = [si.substitute(condition, fixed) for condition in place.conditions]
+    facts, waiting, bounded = Facts(), [value, *conditions], set[Int]()
+    while waiting:
+        for symbol in si.free_symbols(waiting.pop()):
+            if symbol not in bounded:
+                bounded.add(symbol)
+                waiting += launch.bound(facts, symbol, place.loops)
+    for condition in conditions:
+        facts.assume(condition)
+    if facts.contradictory:
+        return      # never reached
+    low, high = facts.bounds(value)
+    least, greatest = node.dtype.limits
+    if low is not None and high is not None and least <= low and high <= greatest:
+        return
+    reach = next(str(end) for end, out in ((high, high is None or high > greatest), (low, low is None or low < least)) if out)
+    given = ", ".join(f"{names.get(s, s.name)} = {fixed[s]}" for s in si.free_symbols(node.sym) if s in fixed)
+    where = f" at {node.location.short}" if node.location else ""
+    raise LaunchError(
+        f"the index arithmetic `{text(node.sym, names)}`{where} can reach {reach}{' with ' * bool(given)}{given}, which is outside "
+        f"{node.dtype}; 64-bit index builds are not supported in this version: compute it in int64 "
+        f"(.astype('int64')), when calling `{signature}`")
