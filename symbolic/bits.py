@@ -1,0 +1,64 @@
+"""Where the rows for `&`, `|`, `^` apply: operands split at a bit that keeps their halves apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from symbolic import integers, rules
+from symbolic.integers import AND, OR, XOR, Int, const, constant_of, make_sum, terms_of
+from symbolic.intervals import INF, interval
+
+if TYPE_CHECKING:
+    from symbolic.engine import Engine
+
+_SPLIT: Final = {AND: rules.AND_SPLIT, OR: rules.OR_SPLIT, XOR: rules.XOR_SPLIT}
+
+
+def canon(S: Engine, e: Int) -> Int:
+    """A chain of one operator, two at a time."""
+    first, *others = map(S.canon, e.args)
+    for x in others:
+        first = combine(S, e.op, first, x)
+    return first
+
+
+def combine(S: Engine, op: str, a: Int, b: Int) -> Int:
+    """`a op b` of canonical operands."""
+    e = integers.BUILD[op](a, b)
+    if e.op is not op:
+        return S.canon(e)
+    if len(e.args) != 2:
+        return e
+    a, b = e.args
+    for m in _units(S, a, b):
+        x, y = _halves(S, a, m), _halves(S, b, m)
+        if x is not None and y is not None:
+            return S.fire(_SPLIT[op], e, m=const(m), a=x[0], u=x[1], b=y[0], v=y[1])
+    return e
+
+
+def _units(S: Engine, a: Int, b: Int) -> list[int]:
+    """Powers of two at which a split may leave something on both sides, the smallest first."""
+    found = set()
+    for x in (a, b):
+        for c in (*terms_of(x).values(), constant_of(x)):
+            found.add(c & -c)
+        hi = interval(S, x)[1]
+        if 0 <= hi < INF:
+            found.add(1 << hi.bit_length())
+    low = [m for m in sorted(found) if m > 1]
+    return [m for m in low if not (_all_low(S, a, m) and _all_low(S, b, m))]
+
+
+def _all_low(S: Engine, x: Int, m: int) -> bool:
+    lo, hi = interval(S, x)
+    return 0 <= lo and hi < m
+
+
+def _halves(S: Engine, x: Int, m: int) -> tuple[Int, Int] | None:
+    """(high, low) with `x == m*high + low` and 0 <= low < m."""
+    value = constant_of(x)
+    high = {t: c // m for t, c in terms_of(x).items() if c % m == 0}
+    low = make_sum({t: c for t, c in terms_of(x).items() if c % m}, value % m)
+    lo, hi = interval(S, low)
+    return (make_sum(high, value // m), low) if 0 <= lo and hi < m else None

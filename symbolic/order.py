@@ -1,0 +1,214 @@
+"""Where the rows for minimum, maximum, absolute value, relations, select, and, or apply."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from symbolic import integers, rules
+from symbolic.integers import (
+    ABS,
+    CONST,
+    EQ,
+    FLOORDIV,
+    LAND,
+    LT,
+    MIN,
+    MINUS_ONE,
+    ONE,
+    SUM,
+    ZERO,
+    Int,
+    add,
+    const,
+    constant_of,
+    make_sum,
+    scale,
+    sub,
+    terms_of,
+)
+from symbolic.intervals import INT32, congruence, fits, interval, nonnegative
+from symbolic.present import digits
+
+if TYPE_CHECKING:
+    from symbolic.engine import Engine
+
+
+# ---- minimum, maximum, absolute value ----------------------------------------------------------------------------------
+
+def extremum(S: Engine, op: str, args: tuple[Int, ...]) -> Int:
+    """`min` or `max` without the operands that another one always beats."""
+    e = integers.BUILD[op](*args)
+    if e.op is not op:
+        return e
+    kept = list(e.args)
+    rule = rules.MIN_LE if op is MIN else rules.MAX_GE
+    for y in e.args:
+        for x in kept:
+            if x is not y and nonnegative(S, sub(y, x) if op is MIN else sub(x, y)):
+                S.fire(rule, integers.BUILD[op](x, y), x=x, y=y) if S.log is not None else None
+                kept.remove(y)
+                break
+    return integers.BUILD[op](*kept)
+
+
+def absolute(S: Engine, a: Int) -> Int:
+    """`abs(a)`."""
+    e = integers.absolute(a)
+    if e.op is ABS:
+        if nonnegative(S, a):
+            return S.fire(rules.ABS_UP, e, x=a)
+        if nonnegative(S, scale(a, -1)):
+            return S.fire(rules.ABS_DOWN, e, x=a)
+    return e
+
+
+# ---- relations ---------------------------------------------------------------------------------------------------------
+
+def less_equal(S: Engine, a: Int, b: Int) -> Int:
+    """`a <= b`."""
+    e = integers.le(a, b)
+    if e.op is CONST:
+        return e
+    return _below_zero(S, e, add(sub(a, b), MINUS_ONE), a, b)
+
+
+def less(S: Engine, a: Int, b: Int) -> Int:
+    """`a < b`."""
+    e = integers.lt(a, b)
+    if e.op is CONST:
+        return e
+    return _below_zero(S, e, sub(a, b), a, b)
+
+
+def _below_zero(S: Engine, e: Int, d: Int, a: Int, b: Int) -> Int:
+    """`d < 0`, where d came from comparing a and b as `e` says."""
+    if nonnegative(S, add(scale(d, -1), MINUS_ONE)):
+        return S.fire(rules.LT_TRUE, e, x=d, y=ZERO)
+    if nonnegative(S, d):
+        return S.fire(rules.LT_FALSE, e, x=d, y=ZERO)
+    share = gcd(*terms_of(d).values())
+    if share > 1:
+        whole = make_sum({t: c // share for t, c in terms_of(d).items()})
+        if S.log is not None:
+            S.log.append((rules.LT_SCALE, e, ZERO, {"g": const(share), "x": whole, "c": const(constant_of(d))}))
+        d = add(whole, const(constant_of(d) // share))
+    moved = _division_less(S, e, d)
+    if moved is not None:
+        return moved
+    x, y = _sides(d)
+    if not (_side_fits(S, x, a, b) and _side_fits(S, y, a, b)):
+        x, y = a, b if e.op is LT else add(b, ONE)
+    return S.facts._known(integers.lt(x, y))
+
+
+def _division_less(S: Engine, e: Int, d: Int) -> Int | None:
+    """`x // d < k` as `x < d*k`."""
+    terms = terms_of(d)
+    if len(terms) != 1:
+        return None
+    (t, c), = terms.items()
+    if t.op is not FLOORDIV or t.args[1].op is not CONST or t.args[1].value <= 0 or c not in (1, -1):
+        return None
+    x, step = t.args
+    k = const(-constant_of(d) if c == 1 else constant_of(d))
+    bound = step.value * k.value if c == 1 else step.value * k.value + step.value
+    if not INT32[0] < bound <= INT32[1]:
+        return None
+    if c == 1:
+        return S.fire(rules.LT_DIV, e, x=x, d=step, y=k)
+    return S.fire(rules.DIV_LT, e, x=x, d=step, y=k)
+
+
+def _sides(d: Int) -> tuple[Int, Int]:
+    """`d` as the difference of two sums without negative coefficients."""
+    form = digits(d)
+    terms, constant = terms_of(form), constant_of(form)
+    left = make_sum({t: c for t, c in terms.items() if c > 0}, max(constant, 0))
+    right = make_sum({t: -c for t, c in terms.items() if c < 0}, max(-constant, 0))
+    return left, right
+
+
+def _side_fits(S: Engine, side: Int, a: Int, b: Int) -> bool:
+    from symbolic.division import _fits_within
+    return side is a or side is b or _fits_within(S, side, a) or _fits_within(S, side, b)
+
+
+def equal(S: Engine, a: Int, b: Int) -> Int:
+    """`a == b`."""
+    e = integers.eq(a, b)
+    if e.op is CONST:
+        return e
+    d = sub(a, b)
+    lo, hi = interval(S, d)
+    if lo > 0 or hi < 0:
+        return S.fire(rules.EQ_FALSE, e, x=d, y=ZERO)
+    below, above = nonnegative(S, scale(d, -1)), nonnegative(S, d)
+    if below and above:
+        return S.fire(rules.EQ_TRUE, e, x=d, y=ZERO)
+    if nonnegative(S, add(d, MINUS_ONE)) or nonnegative(S, add(scale(d, -1), MINUS_ONE)):
+        return S.fire(rules.EQ_FALSE, e, x=d, y=ZERO)
+    m, r = congruence(S, d)
+    if m > 1 and r % m:
+        return ZERO
+    share = gcd(constant_of(d), *terms_of(d).values())
+    if share > 1:
+        d = make_sum({t: c // share for t, c in terms_of(d).items()}, constant_of(d) // share)
+    if next(iter(terms_of(d).values())) < 0:
+        d = scale(d, -1)
+    terms = terms_of(d)
+    if len(terms) == 1 and not constant_of(d):
+        (t, _), = terms.items()
+        if t.op is FLOORDIV and interval(S, t.args[1])[0] >= 1 and nonnegative(S, t.args[0]):
+            return S.fire(rules.EQ_DIV_ZERO, e, x=t.args[0], d=t.args[1])
+    x, y = _sides(d)
+    if not (_side_fits(S, x, a, b) and _side_fits(S, y, a, b)):
+        x, y = a, b
+    return S.facts._known(integers.eq(x, y))
+
+
+def unequal(S: Engine, a: Int, b: Int) -> Int:
+    """`a != b`."""
+    return integers.lnot(equal(S, a, b))
+
+
+# ---- select, and, or ---------------------------------------------------------------------------------------------------
+
+def select(S: Engine, e: Int) -> Int:
+    """Each branch is simplified under what its condition says."""
+    condition = S.canon(e.args[0])
+    if condition.op is CONST:
+        rule = rules.SELECT_TRUE if condition.value else rules.SELECT_FALSE
+        return S.fire(rule, e, c=condition, x=S.canon(e.args[1]), y=S.canon(e.args[2]))
+    yes, no = S.facts.scope(), S.facts.scope()
+    yes.assume(condition)
+    no.assume(integers.lnot(condition))
+    if yes.contradictory:
+        return S.canon(e.args[2])
+    if no.contradictory:
+        return S.canon(e.args[1])
+    a, b = yes._engine().canon(e.args[1]), no._engine().canon(e.args[2])
+    return integers.select(condition, a, b)
+
+
+def connective(S: Engine, e: Int) -> Int:
+    """`and` without what the others imply, `or` without what implies another."""
+    made = integers.BUILD[e.op](*map(S.canon, e.args))
+    if made.op is not e.op:
+        return made
+    conjunction = e.op is LAND
+    kept = list(made.args)
+    for x in reversed(made.args):
+        scope = S.facts.scope()
+        for y in kept:
+            if y is not x:
+                scope.assume(y if conjunction else integers.lnot(y))
+        decided = scope._engine().canon(x)
+        if decided.op is CONST or scope.contradictory:
+            if scope.contradictory or bool(decided.value) is not conjunction:
+                return ZERO if conjunction else ONE
+            kept.remove(x)
+    return integers.BUILD[e.op](*kept)
+
+
+__all__ = ["EQ", "absolute", "connective", "equal", "extremum", "fits", "less", "less_equal", "select", "unequal"]
