@@ -29,7 +29,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.intervals import INF, INT32, divides, fits, interval, nonnegative
+from symbolic.intervals import INF, INT32, congruence, divides, fits, interval, nonnegative
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -87,6 +87,10 @@ def _by_constant(S: Engine, e: Int, a: Int, d: int) -> Int:
         factored = _factor(S, e, a, d)
         if factored is not None:
             return factored
+    if S.facts.congruent and a.op is not FLOORDIV:
+        m, r = congruence(S, a)
+        if r == 0 and m > d and m % d == 0:
+            return S.fire(rules.DIV_REFINE, e, x=a, d=const(d), k=const(m // d))
     return e
 
 
@@ -103,7 +107,10 @@ def _split(S: Engine, e: Int, a: Int, d: int) -> Int | None:
     q: dict[Int, int] = {}
     r: dict[Int, int] = {}
     for t, c in zip(a.args, a.coefs):
+        # A remainder, `x - e*(x // e)`, stays whole: only full multiples are taken from its quotient.
         k, left = divmod(c, d) if c > 0 else (-(-c // d), -(-c % d))
+        if left and t.op is FLOORDIV:
+            k, left = 0, c
         if k: q[t] = k
         if left: r[t] = left
     k, left = divmod(a.value, d)

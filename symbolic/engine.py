@@ -45,6 +45,7 @@ from symbolic.integers import (
     is_const,
     make_sum,
     mul,
+    operations_count,
     product,
     scale,
     sub,
@@ -84,6 +85,8 @@ class Engine:
         found = self.results.get(e)
         if found is None:
             found = present(self, self.canon(e))
+            if operations_count(found) > operations_count(e):
+                found = e
             self.results[e] = found
             self.results[found] = found
         return found

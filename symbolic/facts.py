@@ -243,6 +243,11 @@ class Facts:
             if a > lo: lo = a
             if b < hi: hi = b
             facts = facts.parent
+        if self.congruent:
+            m, r = self._congruence(x)
+            if m > 1:                       # the ends of the class inside
+                if lo > -INF: lo += (r - lo) % m
+                if hi < INF: hi -= (hi - r) % m
         return lo, hi
 
     def _congruence(self, x: Int) -> tuple[int, int]:

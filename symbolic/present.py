@@ -31,6 +31,7 @@ from symbolic.integers import (
     product,
     rebuild,
     scale,
+    sub,
     terms_of,
 )
 
@@ -38,10 +39,9 @@ if TYPE_CHECKING:
     from symbolic.engine import Engine
 
 _SLOW_DIVISION: Final = 3       # what a division by no power of two costs above an addition
-_SLACK: Final = 1               # so much longer may the form with remainders be, as it is the easier one to read
+_SLACK: Final = 2               # so much longer may the form with remainders be, as it is the easier one to read
 
 Terms = dict[Int, int]
-_work: dict[Int, int] = {}
 
 
 def work(e: Int) -> int:
@@ -95,63 +95,70 @@ def _with_remainders(n: Int) -> Int:
 
 def _link(terms: Terms, constant: int, t: Int, q: Int) -> tuple[Terms, int] | None:
     """`a*y - a*e*(y // e)` made `a*(y % e)` for the quotient `q` in the term `t`, if that is not much more work."""
-    best, best_work = None, _work_of(terms, constant) + _SLACK
-    c = terms[t]
-    factors = list(factors_of(t))
-    factors.remove(q)
+    best, least = None, _work_of(terms, constant) + _SLACK
     for y, e in _parents(terms, q):
-        others, step = list(factors), 1
-        if e.op is CONST:
-            step = e.value
-        else:
-            for f in factors_of(e):
-                if f not in others:
-                    break
-                others.remove(f)
-            else:
-                f = e
-            if f is not e:
-                continue
-        if e.op is SUM:
+        co = _cofactor(t, q, e)
+        if co is None:
             continue
-        V = product(others)
-        part = [(mul(V, s), k) for s, k in terms_of(y).items()]
-        if constant_of(y) and V.op is not CONST:
-            part.append((V, constant_of(y)))
-        exact = -c // step if c % step == 0 else None
-        candidates = {exact} if exact else set()
-        if e.op is CONST:
-            candidates |= {terms[s] // k for s, k in part if terms.get(s, 0) % k == 0 and s in terms}
-        for a in sorted(candidates, key=lambda a: (a != exact, abs(a), a)):
-            if not any(s in terms for s, _ in part):
+        remainder = mul(co, floormod(y, e))
+        if remainder.op is SUM or remainder.op is CONST:
+            continue
+        parts = {mul(co, s): k for s, k in terms_of(y).items()}
+        rest = constant_of(y)
+        if rest and co.op is not CONST:
+            parts[co], rest = rest, 0
+        step = e.value if e.op is CONST else 1
+        for a in _multiples(terms, parts, terms[t], step):
+            if abs(terms[t] + a * step) >= abs(terms[t]):       # digits shrink what is left of the quotient
                 continue
             new = dict(terms)
-            for s, k in part:
-                left = new.get(s, 0) - a * k
-                if left: new[s] = left
-                else: new.pop(s, None)
-            new_constant = constant - a * constant_of(y) if V.op is CONST else constant
-            quotient = c + a * step
-            if quotient: new[t] = quotient
-            else: del new[t]
-            remainder = mul(V, floormod(y, e))
-            if remainder.op is SUM or remainder.op is CONST:
-                continue
-            new[remainder] = new.get(remainder, 0) + a
-            total = _work_of(new, new_constant)
-            if total <= best_work:
-                best, best_work = (new, new_constant), total - 1
+            for s, k in (*[(s, -a * k) for s, k in parts.items()], (t, a * step), (remainder, a)):
+                new[s] = new.get(s, 0) + k
+                if not new[s]:
+                    del new[s]
+            total = _work_of(new, constant - a * rest)
+            if total <= least:
+                best, least = (new, constant - a * rest), total - 1
     return best
+
+
+def _cofactor(t: Int, q: Int, e: Int) -> Int | None:
+    """What stands beside `e*q` in the product `t`; a constant e stands in the coefficient instead."""
+    others = list(factors_of(t))
+    others.remove(q)
+    if e.op is SUM:
+        return None
+    if e.op is not CONST:
+        for f in factors_of(e):
+            if f not in others:
+                return None
+            others.remove(f)
+    return product(others)
+
+
+def _multiples(terms: Terms, parts: Terms, c: int, step: int) -> list[int]:
+    """The multiples `a` of `y`, whose terms are `parts`, worth taking out of `terms` beside `c*q`."""
+    found = {terms[s] // k for s, k in parts.items() if s in terms and terms[s] % k == 0}
+    if step == 1 or len(parts) > 1 and c % step == 0:
+        exact = -c // step
+        found = found & {exact} if step == 1 else found | {exact} if any(s in terms for s in parts) else found
+    return sorted(found, key=lambda a: (a * step != -c, abs(a), a))
 
 
 def _parents(terms: Terms, q: Int) -> Iterator[tuple[Int, Int]]:
     """All (y, e) with `q == y // e` where the terms may hold `y`, the closest first."""
     x, d = q.args
-    if d.op is CONST:
-        coarser = [f.args[1].value for t in terms for f in factors_of(t)
-                   if f.op is FLOORDIV and f.args[0] is x and f.args[1].op is CONST]
-        for step in sorted({v for v in coarser if 0 < v < d.value and d.value % v == 0}, reverse=True):
-            yield floordiv(x, step), const(d.value // step)
+    if d.op is CONST and d.value > 0:
+        finer = [f for t in terms for f in factors_of(t)
+                 if f.op is FLOORDIV and f is not q and f.args[1].op is CONST and 0 < f.args[1].value < d.value]
+        for f in sorted(finer, key=lambda f: -f.args[1].value):
+            step = f.args[1].value
+            if d.value % step == 0:
+                # x = f's dividend + step*rest, so x // step == f + rest, and q == (f + rest) // (d / step)
+                apart = sub(x, f.args[0])
+                if all([c % step == 0 for c in terms_of(apart).values()]) and constant_of(apart) % step == 0:
+                    rest = make_sum({t: c // step for t, c in terms_of(apart).items()}, constant_of(apart) // step)
+                    yield add(f, rest), const(d.value // step)
     yield x, d
 
 
@@ -185,11 +192,23 @@ def _present_sum(S: Engine, e: Int) -> Int:
     terms: Terms = {}
     total = const(form.value)
     for t, c in zip(form.args, form.coefs):
+        if S.facts.congruent and t.op is FLOORDIV and t.args[1].op is CONST:
+            t, c = _coarse(S, t, c)
         total = add(total, scale(present(S, t), c))
     if total.op is SUM:
         terms = terms_of(total)
         total = _factor(S, terms, total.value)
     return total
+
+
+def _coarse(S: Engine, t: Int, c: int) -> tuple[Int, int]:
+    """`4*(n // 16)` made `n // 4` where 16 divides n: row `div-refine` from right to left."""
+    from symbolic.intervals import divides
+    x, d = t.args
+    share = gcd(c, d.value)
+    if share > 1 and divides(S, d.value, x):
+        return floordiv(x, d.value // share), c // share
+    return t, c
 
 
 def _partial_sums_fit(S: Engine, e: Int) -> bool:
@@ -206,16 +225,16 @@ def _absorb(S: Engine, e: Int) -> Int:
     """Terms outside drawn into a division, `k*m + k*((x) // d)` made `k*((x + m*d) // d)`, where that is less work."""
     from symbolic.intervals import fits
     for t, k in list(terms_of(e).items()):
-        if t.op is not FLOORDIV or t.args[0].op is not SUM or t.args[1].op is not CONST or len(e.args) + (e.value != 0) < 2:
+        if t.op is not FLOORDIV or t.args[1].op is not CONST or len(e.args) + (e.value != 0) < 2:
             continue
         x, d = t.args
         outside, inside = terms_of(e), terms_of(x)
-        constant, inner = e.value, x.value
+        constant, inner = e.value, constant_of(x)
         del outside[t]
         if constant and constant % k == 0 and inner:
             constant, inner = 0, inner + constant // k * d.value
         for s, c in inside.items():
-            if s in outside and outside[s] % k == 0:
+            if s in outside and outside[s] % k == 0 and outside[s] // k * c > 0:
                 inside[s] = c + outside.pop(s) // k * d.value
         if len(outside) + 1 == len(e.args) and constant == e.value:
             continue

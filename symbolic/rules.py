@@ -125,6 +125,7 @@ DIV_SPLIT = rule("div-split", "(d*q + r) // d", "q + r // d", when="d != 0 and f
 DIV_EXACT = rule("div-exact", "(c*k*x + r) // (k*e)", "c*(x // e) + r // (k*e)",
                  when="k*e != 0 and divides(e, x) and fits(r)")
 DIV_FACTOR = rule("div-factor", "(x*y) // d", "x*(y // d)", when="d != 0 and divides(d, y)")
+DIV_REFINE = rule("div-refine", "x // d", "k*(x // (d*k))", when="d != 0 and k != 0 and divides(d*k, x)")
 DIV_COMMON = rule("div-common", "(k*x) // (k*d)", "x // d", when="k != 0 and d != 0")
 DIV_BETWEEN = rule("div-between", "x // d", "k", when="0 < d and k*d <= x and x < k*d + d")
 DIV_BETWEEN_DOWN = rule("div-between-down", "x // d", "k", when="d < 0 and k*d + d < x and x <= k*d")
