@@ -109,15 +109,15 @@ def _link(terms: Terms, constant: int, t: Int, q: Int) -> tuple[Terms, int] | No
             parts[co], rest = rest, 0
         step = e.value if e.op is CONST else 1
         for a in _multiples(terms, parts, terms[t], step):
-            if abs(terms[t] + a * step) >= abs(terms[t]):       # digits shrink what is left of the quotient
-                continue
             new = dict(terms)
             for s, k in (*[(s, -a * k) for s, k in parts.items()], (t, a * step), (remainder, a)):
                 new[s] = new.get(s, 0) + k
                 if not new[s]:
                     del new[s]
             total = _work_of(new, constant - a * rest)
-            if total <= least:
+            # Digits of one number shrink what is left of the quotient, or make it a stride in line with their own.
+            grows = abs(terms[t] + a * step) >= abs(terms[t])
+            if total + grows <= least and not (grows and (terms[t] + a * step) % a):
                 best, least = (new, constant - a * rest), total - 1
     return best
 
@@ -139,9 +139,8 @@ def _cofactor(t: Int, q: Int, e: Int) -> Int | None:
 def _multiples(terms: Terms, parts: Terms, c: int, step: int) -> list[int]:
     """The multiples `a` of `y`, whose terms are `parts`, worth taking out of `terms` beside `c*q`."""
     found = {terms[s] // k for s, k in parts.items() if s in terms and terms[s] % k == 0}
-    if step == 1 or len(parts) > 1 and c % step == 0:
-        exact = -c // step
-        found = found & {exact} if step == 1 else found | {exact} if any(s in terms for s in parts) else found
+    if step == 1:
+        found &= {-c}
     return sorted(found, key=lambda a: (a * step != -c, abs(a), a))
 
 
