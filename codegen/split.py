@@ -15,6 +15,7 @@ from tracer.ir import Buffer, Extents, Function, Launch, Node, Region
 from tracer.launch import parameter_names
 from tracer.operations import Effect
 from tracer.script import Printer
+from tracer.spelling import quoted
 
 
 def device_half(function: Function) -> DeviceHalf:
@@ -148,13 +149,14 @@ def _host_text(function: Function, half: DeviceHalf) -> str:
     printer.write(f"def {function.name}({', '.join(map(printer.parameter, function.parameters))}):")
     printer.depth = 1
     printer.host()
-    passed = [f"{printer.buffer(a.buffer)}.data" if a.buffer is not None else printer.name(a.node) for a in half.arguments if a.buffer or a.node]
+    passed = [f"{printer.buffer(a.buffer)}.data" for a in half.arguments if a.buffer is not None]
+    passed += [printer.name(a.node) for a in half.arguments if a.node is not None]
     launch = function.launch
     groups = [launch.cluster, launch.preferred_cluster, launch.grid if launch.grid_asked else None, launch.block]
     sizes = [printer.integer(size) for group in groups if group for size in group]
     if launch.dynamic_shared_bytes is not None:
         sizes.append(printer.integer(launch.dynamic_shared_bytes))
-    printer.write(f"T.call_packed({', '.join([repr(half.name), *passed, *sizes])})")
+    printer.write(f"T.call_packed({', '.join([quoted(half.name), *passed, *sizes])})")
     return "\n".join(printer.lines) + "\n"
 
 
@@ -163,7 +165,7 @@ def _device_text(function: Function, half: DeviceHalf) -> str:
     parameters = []
     for argument in half.arguments:
         if argument.buffer is not None:
-            parameters.append(f"{printer.buffer(argument.buffer)}_ptr: T.handle({str(argument.buffer.dtype)!r})")
+            parameters.append(f"{printer.buffer(argument.buffer)}_ptr: T.handle({quoted(argument.buffer.dtype)})")
         elif argument.node is not None:
             parameters.append(f"{printer.name(argument.node)}: T.{argument.node.dtype}")
     printer.write(f"def {half.name}({', '.join(parameters)}):")

@@ -99,7 +99,7 @@ class Buffer(Nameable):
         recorder.record(ops.STORE, [*coords, node], None, {"buffer": self.decl})
 
     def _vector(self, spec: Any) -> DType:
-        wanted = dtype(spec)
+        wanted = self.recorder.dtype(spec)
         if wanted.scalar is not self.decl.dtype.scalar or self.decl.dtype.lanes not in (1, wanted.lanes):
             self.recorder.fail(f"a {wanted} vector of {self.decl.name!r}, whose elements are {self.decl.dtype}; the element types must agree",
                                kind=DTypeError)
@@ -193,7 +193,7 @@ def check_layout(layout: Any, recorder: Recorder) -> None:
 def declare_parameter(name: str, index: int, shape: Any, element: Any, recorder: Recorder, *, layout: Any = "default", elem_offset: Any = 0,
                       scope: str = "global", align: int | None = None) -> ir.Buffer:
     """The buffer over the array that comes as parameter `index`."""
-    wanted = dtype(element)
+    wanted = recorder.dtype(element)
     if scope != "global":
         recorder.fail(f"buffer parameter {name!r} has scope {scope!r}; an argument is in global memory" if scope in SCOPES else
                       f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
@@ -236,7 +236,7 @@ def alloc_local(shape: Any, dtype: Any = "float32", layout: Any = "default", ali
 def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | None, cell: bool = False) -> tuple[ir.Buffer, Recorder, Region]:
     recorder = current()
     recorder.observe()
-    wanted = dtype(element)
+    wanted = recorder.dtype(element)
     if scope not in SCOPES:
         recorder.fail(f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
     if scope == "global":

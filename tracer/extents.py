@@ -26,7 +26,7 @@ def extent(entry: Any, recorder: Recorder, what: str = "an extent") -> Int:
             recorder.fail(f"{what} is the text {entry!r}; a string names one symbol, such as 'n' (write a SymPy expression or a T.int32() "
                           "value for a formula)")
         node = recorder.extent(entry)
-    elif isinstance(entry, (bool, np.bool_)) or isinstance(entry, float):
+    elif isinstance(entry, (bool, np.bool_, float)):
         recorder.fail(f"{what} is {entry!r}; it must be an integer")
     elif isinstance(entry, (int, np.integer)):
         return si.const(int(entry))
@@ -54,7 +54,9 @@ def extents(entries: Any, recorder: Recorder, what: str) -> tuple[Int, ...]:
 
 def symbolic_text(value: Int, recorder: Recorder) -> str:
     """`value` with the author's names."""
-    return text(value, {symbol: node.name for symbol, node in recorder.function.atoms.items() if node.name})
+    function = recorder.function
+    named = [*function.atoms.items(), *((node.sym, node) for node in function.scope_ids)]
+    return text(value, {symbol: node.name for symbol, node in named if symbol is not None and node.name})
 
 
 def over_extents(expression: sympy.Basic, recorder: Recorder) -> Int:

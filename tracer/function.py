@@ -11,7 +11,7 @@ from tracer import control, launch
 from tracer.cleanup import remove_unused
 from tracer.errors import SpecializeError, TraceError
 from tracer.ir import Function
-from tracer.recorder import Recorder
+from tracer.recorder import Recorder, in_trace
 from tracer.signature import Signature, bind_parameters, caller_locals, function_location, read_signature
 
 
@@ -93,6 +93,8 @@ def _hashable(value: Any) -> bool:
 
 
 def _run(fn: Callable[..., Any], name: str, signature: Signature, constants: Mapping[str, Any]) -> Function:
+    if (outer := in_trace()) is not None:
+        outer.fail("trace(...) was called inside another trace; a helper function is called as it is, without trace")
     recorder = Recorder("kernel" if not name.isidentifier() else name)     # a lambda's name is no identifier
     function = recorder.function
     function.location = function_location(fn)

@@ -115,6 +115,8 @@ def _declare(kind: str, sizes: Sequence[Any], preferred: Sequence[Any] | None) -
     entries = _sizes(kind, sizes, scope, recorder)
     if preferred is not None:
         _set_preferred(kind, _sizes(kind, preferred, scope, recorder), recorder)
+    if kind == "thread_id" and len(entries) > 1 and (counting := [n for n in recorder.function.scope_ids if _counts_threads(n)]):
+        recorder.fail(f"declare T.thread_id of several axes before T.{counting[0].attrs['kind']}, which counts the block's threads along them")
     declared = _earlier(kind, recorder)
     if declared:
         if [node.attrs["extent"] for node in declared] != entries:
@@ -126,6 +128,10 @@ def _declare(kind: str, sizes: Sequence[Any], preferred: Sequence[Any] | None) -
         recorder.function.scope_ids.extend(nodes)
     values = tuple(wrap(node, recorder) for node in nodes)
     return values[0] if len(values) == 1 else values
+
+
+def _counts_threads(node: Node) -> bool:
+    return _SCOPES[node.attrs["kind"]].value is not None
 
 
 def _earlier(kind: str, recorder: Recorder) -> list[Node]:
@@ -259,11 +265,6 @@ def _by_axis(kind: str, recorder: Recorder) -> tuple[Int, ...]:
 def _block(recorder: Recorder) -> tuple[Int, ...]:
     """The block: thread_id's extents, or one axis of as many threads as the other ids say. All must agree."""
     sizes = _by_axis("thread_id", recorder)
-    if len(sizes) > 1 and any(node.op is ops.SCOPE_ID and not _REGISTERS.get(node.attrs["kind"]) and
-                              recorder.function.scope_ids.index(node) < recorder.function.scope_ids.index(_earlier("thread_id", recorder)[0])
-                              for node in recorder.function.scope_ids):
-        recorder.fail("declare a T.thread_id of several axes before T.warp_id, T.lane_id and the like: they count the block's threads",
-                      at=recorder.function.location)
     threads = si.const(1)
     for size in sizes:
         threads = threads * size

@@ -61,7 +61,7 @@ def operation(name: str, operands: str = "", result: str = "none", effect: Effec
 # Leaves: values that are there without being computed.
 CONST = operation("const", "", "attr:dtype")                                  # attrs: value
 SCALAR = operation("scalar", "", "attr:dtype")                                # attrs: parameter
-EXTENT = operation("extent", "", "attr:dtype", spelling="T.{dtype}()")        # a free symbolic extent
+EXTENT = operation("extent", "", "attr:dtype")        # a free symbolic extent
 THREAD_INDEX = operation("thread_index", "", "attr:dtype", source="threadIdx")  # attrs: axis 0..2
 BLOCK_INDEX = operation("block_index", "", "attr:dtype", source="blockIdx")     # attrs: axis 0..2
 CLUSTER_INDEX = operation("cluster_index", "", "attr:dtype", source="PTX ISA 10 %clusterid")        # attrs: axis 0..2
@@ -100,8 +100,8 @@ EQ = operation("eq", "a b", "bool", spelling="{0} == {1}", symbolic=si.eq)
 NE = operation("ne", "a b", "bool", spelling="{0} != {1}", symbolic=si.ne)
 
 SELECT = operation("select", "condition a b", "attr:dtype", symbolic=si.select)
-CAST = operation("cast", "a", "attr:dtype", spelling="{0}.astype({dtype!r})", source="CUDA C++, conversions: truncate, saturate, NaN to 0")
-REINTERPRET = operation("reinterpret", "a", "attr:dtype", spelling="T.reinterpret({dtype!r}, {0})", source="std::bit_cast")
+CAST = operation("cast", "a", "attr:dtype", spelling="{0}.astype({dtype})", source="CUDA C++, conversions: truncate, saturate, NaN to 0")
+REINTERPRET = operation("reinterpret", "a", "attr:dtype", spelling="T.reinterpret({dtype}, {0})", source="std::bit_cast")
 LET = operation("let", "a", "same")                                           # a named immutable binding
 LANE = operation("lane", "a", "attr:dtype", spelling="{0}[{index}]")          # attrs: index
 

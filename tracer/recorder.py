@@ -20,7 +20,7 @@ from symbolic.facts import Facts
 from symbolic.integers import Int
 from tracer import operations as ops
 from tracer.dtypes import DType, dtype
-from tracer.errors import TraceError
+from tracer.errors import DTypeError, TraceError
 from tracer.exact import ASSUMED_TO_FIT, exact, is_exact, side_condition
 from tracer.ir import Function, Launch, Location, Node, Region
 from tracer.operations import Effect, Operation
@@ -67,8 +67,6 @@ class Recorder:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Make this the trace of the running thread while the author's function runs."""
-        if in_trace() is not None:
-            raise TraceError("trace(...) was called inside another trace; a helper function is called as it is, without trace")
         _active.recorder = self
         self._entry = sys._getframe(2)
         try:
@@ -170,6 +168,13 @@ class Recorder:
         """Raise `error(...)`."""
         raise self.error(message, *values, at=at, kind=kind)
 
+    def dtype(self, spec: Any) -> DType:
+        """The dtype that the author's `spec` names; the error of an unknown one has the line."""
+        try:
+            return dtype(spec)
+        except DTypeError as error:
+            self.fail(str(error), kind=DTypeError)
+
     def report_later(self, error: TraceError) -> None:
         """Keep an error that is noticed where Python cannot raise it; the next recorded operation raises it."""
         self._late_error = self._late_error or error
@@ -258,9 +263,8 @@ class Recorder:
             self.fail(f"`{op.name}` before T.device_entry(): that part runs on the host, where device memory and threads cannot be "
                       "touched; write it below T.device_entry()")
         node = Node(op, tuple(operands), result, attrs or {}, regions, location)
-        if is_exact(result):
-            node.sym = self._mathematics(node)
-            value = node.sym
+        if result is not None and is_exact(result):
+            value = node.sym = self._mathematics(node)
             if si.is_const(value):
                 return self.constant(bool(value.value) if result is BOOL else value.value, result)
             if result is BOOL and (decided := self.known.prove(value)) is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import keyword
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 
 from symbolic.integers import Int
 from symbolic.text import text
@@ -16,7 +17,7 @@ from tracer import ir
 from tracer import operations as ops
 from tracer.dtypes import DType
 from tracer.ir import Function, Node, Parameter, Region
-from tracer.spelling import spell
+from tracer.spelling import quoted, spell
 
 INDENT = "    "
 _RESERVED = {"T", "trace", "range", *keyword.kwlist, *keyword.softkwlist}
@@ -45,6 +46,10 @@ class Names:
             self._given[thing] = name
         return self._given[thing]
 
+
+    def fresh(self) -> str:
+        """A neutral name that nobody has: v0, v1, ..."""
+        return next(name for name in map("v{}".format, count()) if not self._taken[name])
 
     def share(self, thing: object, *others: object) -> None:
         """Let `others` (those that are not None) go by the name of `thing`."""
@@ -93,7 +98,8 @@ class Printer:
     def device_head(self) -> None:
         source = self.source
         if source.attrs:
-            self.write(f"T.attr({source.attrs!r})")
+            listed = ", ".join(f"{quoted(key)}: {value!r}" for key, value in source.attrs.items())
+            self.write(f"T.attr({{{listed}}})")
         groups: dict[str, list[Node]] = {}
         for node in source.scope_ids:
             groups.setdefault(node.attrs["kind"], []).append(node)
@@ -114,16 +120,16 @@ class Printer:
         if parameter.kind == "scalar":
             return f"{name}: T.{parameter.dtype}"
         assert parameter.buffer is not None
-        return f"{name}: T.Buffer({self.buffer_options(parameter.buffer, quoted=True)})"
+        return f"{name}: T.Buffer({self.buffer_options(parameter.buffer, annotation=True)})"
 
-    def buffer_options(self, buffer: ir.Buffer, quoted: bool = False) -> str:
+    def buffer_options(self, buffer: ir.Buffer, annotation: bool = False) -> str:
         """Shape, dtype and whatever differs from the defaults. In an annotation a symbolic extent is a quoted name."""
-        shape = [self.annotated(entry) if quoted else self.integer(entry) for entry in buffer.shape]
-        options = [f"({', '.join(shape)}{',' if len(shape) == 1 else ''})", repr(str(buffer.dtype))]
+        shape = [self.annotated(entry) if annotation else self.integer(entry) for entry in buffer.shape]
+        options = [f"({', '.join(shape)}{',' if len(shape) == 1 else ''})", quoted(buffer.dtype)]
         if buffer.align is not None:
             options.append(f"align={buffer.align}")
         if self.integer(buffer.elem_offset) != "0":
-            options.append(f"elem_offset={self.annotated(buffer.elem_offset) if quoted else self.integer(buffer.elem_offset)}")
+            options.append(f"elem_offset={self.annotated(buffer.elem_offset) if annotation else self.integer(buffer.elem_offset)}")
         return ", ".join(options)
 
     def annotated(self, entry: Int) -> str:
@@ -132,16 +138,16 @@ class Printer:
         if not symbols:
             return self.integer(entry)
         if len(symbols) == 1 and entry is symbols[0]:
-            return repr(self.integer(entry))
-        names = {symbol: f'sympy.Symbol({self.name(self.source.atoms[symbol])!r})' for symbol in symbols}
+            return quoted(self.integer(entry))
+        names = {symbol: f'sympy.Symbol({quoted(self.name(self.source.atoms[symbol]))})' for symbol in symbols}
         self.lines[:0] = [] if self.lines and self.lines[0] == "import sympy" else ["import sympy", "", ""]
         return text(entry, names)
 
     # ------------------------------------------------------------------ names
 
     def name(self, node: Node) -> str:
-        fallback = {ops.SCOPE_ID: node.attrs.get("kind", ""), ops.LOOP_VAR: "i", ops.EXTENT: "extent"}.get(node.op, "v0")
-        return self.names(node, node.name or fallback)
+        fallback = {ops.SCOPE_ID: node.attrs.get("kind", ""), ops.LOOP_VAR: "i", ops.EXTENT: "extent"}.get(node.op)
+        return self.names(node, node.name or fallback or self.names.fresh())
 
     def buffer(self, buffer: ir.Buffer) -> str:
         return self.names(buffer, buffer.name)
@@ -167,9 +173,27 @@ class Printer:
     def region(self, region: Region, keep: Iterable[Node] = ()) -> None:
         """Print a region's statements; values in `keep` are left for the caller to mention."""
         kept = set(keep)
-        for node in region.nodes:
-            self.node(node, node in kept)
+        nodes = iter(region.nodes)
+        for node in nodes:
+            if node.op is ops.ALLOC and node.attrs["buffer"].cell:
+                self.cell(node, nodes, region)
+            else:
+                self.node(node, node in kept)
         self.flush()
+
+    def cell(self, node: Node, following: Iterator[Node], region: Region) -> None:
+        """A mutable scalar, with its first value where that is stored at once."""
+        buffer: ir.Buffer = node.attrs["buffer"]
+        where = region.nodes.index(node) + 1
+        store = region.nodes[where] if where < len(region.nodes) else None
+        initial = ""
+        if store is not None and store.op is ops.STORE and store.attrs["buffer"] is buffer:
+            next(following)
+            self.consume(store)
+            initial = f", {self.operand(store.operands[0])[0]}"
+        self.flush()
+        kind = "local" if buffer.scope == "local" else "shared"
+        self.write(f"{self.buffer(buffer)} = T.{kind}_scalar({quoted(buffer.dtype)}{initial})")
 
     def node(self, node: Node, kept: bool = False) -> None:
         statement = _STATEMENTS.get(node.op)
@@ -261,11 +285,7 @@ def _evaluation_order(node: Node) -> list[Node]:
 def _alloc(printer: Printer, node: Node) -> None:
     printer.flush()
     buffer: ir.Buffer = node.attrs["buffer"]
-    name = printer.buffer(buffer)
-    if buffer.cell:
-        printer.write(f"{name} = T.{'local' if buffer.scope == 'local' else 'shared'}_scalar({str(buffer.dtype)!r})")
-    else:
-        printer.write(f"{name} = T.alloc_{buffer.scope}({printer.buffer_options(buffer)})")
+    printer.write(f"{printer.buffer(buffer)} = T.alloc_{buffer.scope}({printer.buffer_options(buffer)})")
 
 
 def _store(printer: Printer, node: Node) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer import operations as ops
-from tracer.dtypes import DType, literal_dtype
+from tracer.dtypes import literal_dtype
 from tracer.ir import Node
 
 # Python's binding strength of the operators that rows spell; a call or a name binds tightest.
@@ -56,12 +56,17 @@ def _operator(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[s
         return f"{left} {sign} {right}", strength
     # Postfix and call forms: {0}.astype({dtype!r}), {0}[{index}], T.reinterpret({dtype!r}, {0})
     minimum = _ATOM if template.startswith("{0}") else 0
-    words = {**node.attrs, "dtype": str(node.dtype)}
+    words = {**node.attrs, "dtype": quoted(node.dtype)}
     return template.format(*(place(o, minimum, False) for o in node.operands), **words), _ATOM
 
 
 def _call(name: str, node: Node, operand: Callable[[Node], tuple[str, int]], extra: tuple[str, ...] = ()) -> str:
     return f"{name}({', '.join([*(operand(o)[0] for o in node.operands), *extra])})"
+
+
+def quoted(name: object) -> str:
+    """A name as a Python string, in double quotes as authors write it."""
+    return f'"{name}"'
 
 
 def literal(value: Any) -> str:
@@ -95,7 +100,7 @@ def _load(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, 
     coords = [operand(o)[0] for o in node.operands]
     if node.dtype is buffer.dtype:
         return f"{buffer.name}[{_subscript(coords)}]", _ATOM
-    return f"{buffer.name}.vload([{', '.join(coords)}], dtype={str(node.dtype)!r})", _ATOM
+    return f"{buffer.name}.vload([{', '.join(coords)}], dtype={quoted(node.dtype)})", _ATOM
 
 
 def _address_of(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
@@ -112,9 +117,9 @@ def _shuffle(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[st
 
 def _func_call(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
     attrs = node.attrs
-    arguments = [repr(attrs["name"]), *(operand(o)[0] for o in node.operands), f"source_code={attrs['source_code']!r}"]
+    arguments = [quoted(attrs["name"]), *(operand(o)[0] for o in node.operands), f"source_code={attrs['source_code']!r}"]
     if node.dtype is not None:
-        arguments.append(f"return_type={str(node.dtype)!r}")
+        arguments.append(f"return_type={quoted(node.dtype)}")
     return f"T.cuda.func_call({', '.join(arguments)})", _ATOM
 
 
@@ -130,8 +135,10 @@ def _let(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, i
     return f"T.let({operand(node.operands[0])[0]})", _ATOM
 
 
+_LEAVES = (ops.SCALAR, ops.EXTENT, ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.SCOPE_ID, ops.LOOP_VAR)
+
 _SPECIAL = {
-    **dict.fromkeys((ops.SCALAR, ops.EXTENT, ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.SCOPE_ID, ops.LOOP_VAR), _leaf),
+    **dict.fromkeys(_LEAVES, _leaf),
     ops.CONST: _const, ops.LOAD: _load, ops.ADDRESS_OF: _address_of, ops.FUNC_CALL: _func_call, ops.LET: _let,
     ops.SHFL: _shuffle, ops.SHFL_UP: _shuffle, ops.SHFL_DOWN: _shuffle, ops.SHFL_XOR: _shuffle,
 }
@@ -149,11 +156,7 @@ def describe(node: Node, depth: int = 3) -> str:
             return "...", _ATOM
         return spell(child, lambda c: operand(c, left - 1))
 
-    if node.name is not None and not node.operands and node.op is not ops.LOAD:
+    if node.op in _LEAVES and node.name is not None:
         return node.name
-    return spell(node, lambda c: operand(c, depth))[0]
-
-
-def dtype_name(dtype: DType | None) -> str:
-    """The dtype's name; "void" for a statement."""
-    return "void" if dtype is None else dtype.name
+    text = spell(node, lambda c: operand(c, depth))[0]
+    return text if node.name is None else f"{node.name} = {text}"

@@ -99,7 +99,7 @@ class Value(Nameable):
 
     def astype(self, target: Any) -> Value:
         """The value converted to dtype `target` as CUDA converts: float to int truncates and saturates, NaN gives 0."""
-        return Value(cast(as_node(self), dtype(target)), self.recorder)
+        return Value(cast(as_node(self), self.recorder.dtype(target)), self.recorder)
 
     def __getitem__(self, lane: int) -> Value:
         """Lane `lane` of a vector value."""
@@ -515,7 +515,7 @@ def _private_slice(root: Node, keep: list[Node], parent: Region) -> list[Node]:
 def let(value: Any, dtype_: Any = None) -> Value:
     """A named immutable binding: `half = T.let(n // 2)`; what is known of the value flows to its uses."""
     recorder = current()
-    target = None if dtype_ is None else dtype(dtype_)
+    target = None if dtype_ is None else recorder.dtype(dtype_)
     node = as_node(value, target, recorder)
     if target is not None:
         node = convert_for_store(value, target, "a let binding", recorder)
@@ -525,7 +525,7 @@ def let(value: Any, dtype_: Any = None) -> Value:
 def reinterpret(target: Any, value: Any) -> Value:
     """The bits of `value` read as dtype `target`, which must be as wide."""
     recorder = current()
-    node, wanted = as_node(value, None, recorder), dtype(target)
+    node, wanted = as_node(value, None, recorder), recorder.dtype(target)
     assert node.dtype is not None
     if node.dtype.bits * node.dtype.lanes != wanted.bits * wanted.lanes:
         recorder.fail(f"T.reinterpret of {node.dtype} ({node.dtype.bits * node.dtype.lanes} bits) as {wanted} "

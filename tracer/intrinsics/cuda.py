@@ -70,6 +70,6 @@ def func_call(name: str, *args: Any, source_code: str, return_type: Any = "void"
         if node.op is ops.FUNC_CALL and node.attrs["name"] == name and node.attrs["source_code"] != source_code:
             recorder.fail(f"T.cuda.func_call({name!r}) was given another source_code at {node.location}; one name has one text")
     operands = [as_node(a.data if isinstance(a, Buffer) else a, None, recorder) for a in args]
-    result: DType | None = None if return_type in ("void", None) else dtype(return_type)
+    result: DType | None = None if return_type in ("void", None) else recorder.dtype(return_type)
     node = recorder.record(ops.FUNC_CALL, operands, result, {"name": name, "source_code": source_code})
     return None if result is None else wrap(node, recorder)
