@@ -72,6 +72,7 @@ class Facts:
 
     def bound(self, symbol: Int, lo: Like | None, hi: Like | None) -> None:
         """`lo <= symbol < hi`; None for no bound."""
+        symbol = to_int(symbol)
         if isinstance(lo, int) and symbol.op is SYMBOL:
             self._narrow(symbol, lo, INF)
         elif lo is not None:
@@ -83,7 +84,7 @@ class Facts:
 
     def divisible(self, expr: Int, by: int) -> None:
         """`expr % by == 0`."""
-        self.assume(eq(expr % by, 0))
+        self.assume(eq(to_int(expr) % by, 0))
 
     def assume(self, relation: Like) -> None:
         """`relation` holds: a comparison, `land`, `lor`; any other expression is taken as `!= 0`."""
@@ -178,7 +179,7 @@ class Facts:
     def bounds(self, expr: Int) -> tuple[int | None, int | None]:
         """The least and the greatest value that `expr` may have, both inclusive; None for no bound known."""
         engine = self._engine()
-        lo, hi = interval(engine, engine.canon(expr))
+        lo, hi = interval(engine, engine.canon(to_int(expr)))
         return (None if lo <= -_FAR else lo), (None if hi >= _FAR else hi)
 
     def prove(self, relation: Like) -> bool | None:
@@ -193,15 +194,15 @@ class Facts:
 
     def simplify(self, expr: Int) -> Int:
         """An equal expression within the facts, with the least work known."""
-        return self._engine().simplify(expr)
+        return self._engine().simplify(to_int(expr))
 
     def explain(self, expr: Int) -> str:
         """The rows of the rule table that fired on `expr`, one a line, with what they made and their condition."""
         engine = Engine(self)
         self._engine_here()
         engine.log = []
-        result = engine.simplify(expr)
-        lines = [f"{expr!r}"]
+        result = engine.simplify(to_int(expr))
+        lines = [f"{to_int(expr)!r}"]
         for rule, before, after, bound in engine.log:
             given = ", ".join(f"{k} = {v!r}" for k, v in bound.items())
             lines.append(f"  {before!r} -> {after!r}\n      {rule}\n      with {given}")

@@ -158,13 +158,16 @@ ZERO, ONE, MINUS_ONE = const(0), const(1), const(-1)
 
 
 def to_int(value: Like) -> Int:
-    """`value` as a node. Raises TypeError for anything that is not an integer."""
+    """`value` as a node; a SymPy expression is read by the bridge. Raises TypeError for what is no integer expression."""
     if value.__class__ is Int:
         return value  # type: ignore[return-value]
     if isinstance(value, int):
         return const(int(value))
     if hasattr(value, "__index__"):
         return const(value.__index__())
+    if type(value).__module__.startswith("sympy."):
+        from symbolic.sympy_bridge import from_sympy
+        return from_sympy(value)
     raise TypeError(f"an integer expression was expected, not {value!r} of type {type(value).__name__}")
 
 

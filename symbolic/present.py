@@ -109,6 +109,8 @@ def _link(terms: Terms, constant: int, t: Int, q: Int) -> tuple[Terms, int] | No
             parts[co], rest = rest, 0
         step = e.value if e.op is CONST else 1
         for a in _multiples(terms, parts, terms[t], step):
+            if any([(terms.get(s, 0) - a * k) * terms.get(s, 0) < 0 for s, k in parts.items()]):
+                continue
             new = dict(terms)
             for s, k in (*[(s, -a * k) for s, k in parts.items()], (t, a * step), (remainder, a)):
                 new[s] = new.get(s, 0) + k

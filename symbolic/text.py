@@ -8,7 +8,7 @@ parentheses that the precedences call for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from symbolic.integers import (
     ABS,
@@ -36,6 +36,7 @@ from symbolic.integers import (
     XOR,
     Int,
     factors_of,
+    to_int,
 )
 
 Piece: TypeAlias = tuple[str, int]
@@ -203,9 +204,9 @@ class Printer:
         return word.join([self.operand(a, level + 1) for a in e.args]), level
 
 
-def text(e: Int, names: Mapping[Int, str] | None = None) -> str:
+def text(e: Any, names: Mapping[Int, str] | None = None) -> str:
     """`e` as Python that evaluates to it: minimal parentheses, the outermost stride first, as in `i*8 + j + 64`.
 
-    `truncdiv` and `truncmod` print as calls; everything else is plain Python. `names` overrides how symbols are shown.
+    A SymPy expression is read by the bridge. `truncdiv` and `truncmod` print as calls; everything else is plain Python. `names` overrides how symbols are shown.
     """
-    return Printer(names).text(e)
+    return Printer(names).text(to_int(e))
