@@ -2,24 +2,27 @@
 
     def scale(array, launch, *arguments): ...
 
-`array` reads an argument (`runtime.arguments.array_of`), `launch` runs the kernel: on the simulator for arrays in host
-memory, on a GPU for arrays there; checks and messages are the same. The checks stand in one order for every kernel: number
-of arguments, kinds, dtypes, ranks, devices, extents, strides, storage, alignment, overlap, scalar ranges, assumptions, index
-ranges, launch limits. Nothing is launched or written before all have passed.
+`array` reads an argument (`runtime.arguments.array_of`). `launch(device, grid, block, shared, arguments, known)` runs the
+kernel: on the simulator for arrays in host memory, on a GPU for arrays there; checks and messages are the same. `arguments`
+are the kernel's own, an array being (array, address, offset, size) of its storage; `known` are the values of `known_nodes`.
+
+The checks stand in one order for every kernel: number of arguments, kinds, dtypes, ranks, devices, extents, strides,
+storage, alignment, overlap, scalar ranges, assumptions, index ranges, launch limits. Nothing is launched or written before
+all have passed.
 """
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symbolic.solve import solve
-
 from codegen.lowered import DeviceHalf
+from codegen.packets import alignment, is_packet, moved, moves_whole
 from symbolic import integers as si
 from symbolic.integers import Int
+from symbolic.solve import solve
 from symbolic.text import text
 from tracer import operations as ops
 from tracer.errors import NotSupportedError, TraceError
@@ -31,7 +34,6 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 INDEX_LIMIT = 2**31 - 1     # the greatest int32: an element's offset must not pass it
-VECTOR_ALIGNMENT = 16       # CUDA C++ Programming Guide, "Built-in Vector Types": no vector access needs more
 
 # What the source may call; `runtime.launcher` gives each, the errors are those of `tracer.errors`.
 HELPERS = (
@@ -289,6 +291,10 @@ class _Host:
         for node in self.function.extents:
             assert node.sym is not None
             value = solution.values[node.sym]
+            for divisor in _divisors(value):
+                yield from self._refuse(f"{self.code(divisor)} == 0", "ArgumentValueError", _whose(divisor, places),
+                                        f"{self.shown[node.sym]}: cannot be told from {self._leaves_shown(value, places)}, because "
+                                        f"{self._leaves_shown(divisor, places)} gives a product with 0")
             yield f"{self.names[node.sym]} = {self.code(value)}"
             if value in places:
                 self.origin[node.sym] = f" ({self._leaf_shown(value, places[value])})"
@@ -300,6 +306,7 @@ class _Host:
             yield from self._refuse(f"{leaf.name} != {self.code(entry)}", "ArgumentValueError", parameter,
                                     f"{self._leaf_shown(leaf, parameter)}: expected {expected}, got {{{leaf.name}}}")
         for node in self.function.extents:
+            assert node.sym is not None
             yield from self._extent_range(node, solution.values[node.sym], places)
 
     def _equations(self) -> list[tuple[Int, Int, Parameter]]:
@@ -316,15 +323,16 @@ class _Host:
         """`A.shape[0]` with the author's name for A."""
         return self._title(parameter) + leaf.name[leaf.name.index("."):]
 
+    def _leaves_shown(self, value: Int, places: dict[Int, Parameter]) -> str:
+        return " and ".join(self._leaf_shown(leaf, places[leaf]) for leaf in si.free_symbols(value) if leaf in places)
+
     def _extent_range(self, node: Node, value: Int, places: dict[Int, Parameter]) -> Iterator[str]:
         assert node.sym is not None and node.dtype is not None
-        n, leaves = self.names[node.sym], si.free_symbols(value)
-        parameter = places[leaves[0]]
-        condition = f"{n} > {node.dtype.limits[1]}" if value is leaves[0] else f"not 0 <= {n} <= {node.dtype.limits[1]}"
-        source = " and ".join(self._leaf_shown(leaf, places[leaf]) for leaf in leaves)
+        n, parameter = self.names[node.sym], _whose(value, places)
+        condition = f"{n} > {node.dtype.limits[1]}" if value in places else f"not 0 <= {n} <= {node.dtype.limits[1]}"
         yield from self._refuse(condition, "ArgumentValueError", parameter,
                                 f"{self.shown[node.sym]}: expected an extent from 0 to {node.dtype.limits[1]} ({node.dtype}), "
-                                f"got {{{n}}} from {source}")
+                                f"got {{{n}}} from {self._leaves_shown(value, places)}")
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
@@ -370,11 +378,10 @@ class _Host:
         if buffer.align:
             wanted.append((buffer.align, f"align={buffer.align}"))
         for node, access in self.half.lowered.accesses.items():
-            moved = node.operands[-1].dtype if node.op is ops.STORE else node.dtype
-            if access.buffer.storage is buffer.storage and node.op is not ops.ADDRESS_OF and moved is not None and moved.lanes > 1:
-                natural = moved.scalar.bytes if moved.lanes == 3 else min(moved.bytes, VECTOR_ALIGNMENT)
+            ours = access.buffer.storage is buffer.storage and node.op in (ops.LOAD, ops.STORE)
+            if ours and is_packet(node) and moves_whole(node, self.half.lowered):
                 where = f" at {node.location.short}" if node.location else ""
-                wanted.append((natural, f"the {moved} {node.op.name}{where}"))
+                wanted.append((alignment(moved(node)), f"the {moved(node)} {node.op.name}{where}"))
         return max(wanted, key=lambda pair: pair[0])
 
     def _address(self, buffer: Buffer) -> str:
@@ -500,7 +507,8 @@ class _Host:
                 assert argument.node is not None and argument.node.dtype is not None
                 value, kind = self._value(argument.node), argument.node.dtype
                 yield f"    {value}," if kind.is_float else f'    held("{kind}", {value}),'
-        yield "))"
+        known = [self._value(node) for node in known_nodes(self.half)]
+        yield f"), ({', '.join(known)}{',' if len(known) == 1 else ''}))"
 
     def _value(self, node: Node) -> str:
         if node.op is ops.SCALAR:
@@ -517,11 +525,28 @@ def row_major(shape: Sequence[Int]) -> list[Int]:
     return strides
 
 
-def index_symbols(half: DeviceHalf) -> list[Int]:
-    """The symbols whose values a call fixes, in the order in which the source gives them to `check_indices`."""
+def known_nodes(half: DeviceHalf) -> list[Node]:
+    """The extents, then the scalar parameters: what a call fixes, in the order in which the source gives their values."""
     function = half.lowered.function
-    nodes = [*function.extents, *(p.node for p in function.parameters if p.node is not None)]
-    return [node.sym for node in nodes if node.sym is not None]
+    return [*function.extents, *(p.node for p in function.parameters if p.node is not None)]
+
+
+def index_symbols(half: DeviceHalf) -> list[Int]:
+    """The integers among them as symbols, in the order in which the source gives their values to `check_indices`."""
+    return [node.sym for node in known_nodes(half) if node.sym is not None]
+
+
+def _whose(value: Int, places: Mapping[Int, Parameter]) -> Parameter:
+    """The parameter from which `value` is told first."""
+    return next(places[leaf] for leaf in si.free_symbols(value) if leaf in places)
+
+
+def _divisors(value: Int) -> Iterator[Int]:
+    """What `value` divides by, apart from constants."""
+    if value.op in (si.FLOORDIV, si.FLOORMOD, si.TRUNCDIV, si.TRUNCMOD) and not si.is_const(value.args[1]):
+        yield value.args[1]
+    for argument in value.args:
+        yield from _divisors(argument)
 
 
 def _scalar_leaves(node: Node) -> Iterator[Node]:

@@ -42,7 +42,8 @@ def index_check(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], S
     assumed = set(function.assumed_exact)
     places = [place for region in (function.host, function.device) for place in _places(region, assumed, (), {})]
     symbols = index_symbols(half)
-    names = {symbol: node.name for symbol, node in function.atoms.items() if node.name}
+    named = [*function.atoms.values(), *function.scope_ids]     # a hardware index goes by the author's name for it
+    names = {node.sym: node.name for node in named if node.name and node.sym is not None}
     passed: set[Any] = set()
 
     def check(values: tuple[int, ...], grid: Sequence[int], block: Sequence[int], signature: str) -> None:
@@ -51,7 +52,7 @@ def index_check(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], S
             return
         fixed = dict(zip(symbols, values))
         for place in places:
-            _check_place(place, fixed, _Launch(function.atoms, fixed, grid, block), names, signature)
+            _check_place(place, _Launch(function.atoms, fixed, grid, block), names, signature)
         if len(passed) >= _REMEMBERED:
             passed.clear()
         passed.add(call)
@@ -115,8 +116,8 @@ class _Launch:
             yield from (first, last)
 
 
-def _check_place(place: _Place, fixed: Mapping[Int, int], launch: _Launch, names: Mapping[Int, str], signature: str) -> None:
-    node = place.node
+def _check_place(place: _Place, launch: _Launch, names: Mapping[Int, str], signature: str) -> None:
+    node, fixed = place.node, launch.fixed
     assert node.sym is not None and node.dtype is not None
     value = si.substitute(node.sym, fixed)
     conditions = [si.substitute(condition, fixed) for condition in place.conditions]
@@ -135,7 +136,7 @@ def _check_place(place: _Place, fixed: Mapping[Int, int], launch: _Launch, names
     if low is not None and high is not None and least <= low and high <= greatest:
         return
     reach = next(str(end) for end, out in ((high, high is None or high > greatest), (low, low is None or low < least)) if out)
-    given = ", ".join(f"{names.get(s, s.name)} = {fixed[s]}" for s in si.free_symbols(node.sym) if s in fixed)
+    given = ", ".join(f"{names.get(symbol, symbol.name)} = {value}" for symbol, value in fixed.items())
     where = f" at {node.location.short}" if node.location else ""
     raise LaunchError(
         f"the index arithmetic `{text(node.sym, names)}`{where} can reach {reach}{' with ' * bool(given)}{given}, which is outside "

@@ -37,12 +37,14 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
     """
     chosen = current_stream(args) if stream is None else stream
 
-    def launch(ordinal: int | None, grid: Extent, block: Extent, shared: int, values: Sequence[Any]) -> None:
+    def launch(ordinal: int | None, grid: Extent, block: Extent, shared: int, values: Sequence[Any], known: Sequence[Any]) -> None:
         if ordinal is not None:
+            _refuse_unsupported(kernel.half)
             executable = using or compile(kernel, device(ordinal).arch)
-            _launch_gpu(kernel, executable, ordinal, chosen, grid, block, shared, values)
+            loaded = device(ordinal).load(executable.cubin, executable.entry)
+            loaded.launch(grid, block, shared, _packing(kernel).pack(values), chosen)
         elif using is None:
-            _simulate(kernel.half, grid, block, values, True)
+            _simulate(kernel.half, grid, block, values, known, True)
         else:
             raise ArgumentValueError(f"{kernel.function.name}: an executable runs on CUDA arrays; these are in host memory")
 
@@ -55,12 +57,12 @@ def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] |
     Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them) and `SimulationError` for what the kernel
     does wrong. Returns None for an empty grid.
     """
-    def launch(ordinal: int | None, own: Extent, block: Extent, shared: int, values: Sequence[Any]) -> Any:
+    def launch(ordinal: int | None, own: Extent, block: Extent, shared: int, values: Sequence[Any], known: Sequence[Any]) -> Any:
         if ordinal is not None:
             raise ArgumentValueError(f"{kernel.function.name}: the simulator takes arrays in host memory, such as NumPy's; "
                                      f"these are on cuda:{ordinal}")
-        chosen = own if grid is None else (*grid, 1, 1)[:3]
-        return _simulate(kernel.half, chosen, block, values, checks)
+        x, y, z = own if grid is None else (*grid, 1, 1)[:3]
+        return _simulate(kernel.half, (x, y, z), block, values, known, checks)
 
     return host_function(kernel)(arguments.array_of, launch, *args)
 
@@ -101,15 +103,13 @@ def _truncmod(a: int, b: int) -> int:
 
 # ---- running -----------------------------------------------------------------------------------------------------------
 
-def _simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], values: Sequence[Any], checks: bool) -> Any:
-    buffers, scalars = {}, {}
+def _simulate(half: DeviceHalf, grid: Extent, block: Extent, values: Sequence[Any], known: Sequence[Any], checks: bool) -> Any:
+    views = {}
     for argument, value in zip(half.arguments, values):
         if argument.buffer is not None:
             array, _, offset, size = value
-            buffers[argument.buffer] = arguments.storage_view(array, offset, size)
-        elif argument.node is not None:
-            scalars[argument.node] = value
-    return run_simulator(half, grid, block, buffers, scalars, checks=checks)
+            views[argument.buffer] = arguments.storage_view(array, offset, size)
+    return run_simulator(half, grid, block, views, dict(zip(host.known_nodes(half), known)), checks=checks)
 
 
 def current_stream(args: Sequence[Any]) -> int:
@@ -142,14 +142,11 @@ def _refuse_unsupported(half: DeviceHalf) -> None:
         raise NotSupportedError(f"{function.name}: launching with {' and '.join(asked)} on a GPU is not supported in this version")
 
 
-def _launch_gpu(kernel: Any, executable: Executable, ordinal: int, stream: Any, grid: Extent, block: Extent,
-                shared: int, values: Sequence[Any]) -> None:
-    _refuse_unsupported(kernel.half)
-    packing = kernel.memo.get("packing")
-    if packing is None:
-        packing = kernel.memo["packing"] = Packing([a.node.dtype if a.node is not None else None for a in kernel.half.arguments])
-    loaded = device(ordinal).load(executable.cubin, executable.entry)
-    loaded.launch(grid, block, shared, packing.pack(values), stream)
+def _packing(kernel: Any) -> Packing:
+    made: Packing | None = kernel.memo.get("packing")
+    if made is None:
+        made = kernel.memo["packing"] = Packing([a.node.dtype if a.node is not None else None for a in kernel.half.arguments])
+    return made
 
 
 class Packing:

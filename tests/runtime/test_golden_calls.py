@@ -1,0 +1,132 @@
+"""The reference's 47 executed calls: accepted and refused as there, except where it is silently wrong.
+
+Where it differs, `DIFFERENT` says how: what the reference took and wrapped, aliased or misread is refused here, and what it
+refused for no reason is taken.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.runtime.calls import recorded
+from tests.runtime.kernels import k, offset, scalars, transposed
+from tracer import T, trace
+from tracer.errors import ArgumentError, ArgumentTypeError, ArgumentValueError, NotSupportedError
+
+RECORDS = json.loads((Path(__file__).parent.parent / "data" / "host_calls.json").read_text())["records"]
+
+DIFFERENT = {
+    17: "aliased arguments of a kernel that writes one (W15)",
+    19: "a misaligned address behind a declared align=16 (W14)",
+    34: "an int32 that wraps (W15)",
+    35: "an int32, an uint8 and a bool that wrap (W15)",
+    36: "an uint8 that wraps (W15)",
+    40: "a float32 that overflows to infinity (W15)",
+    45: "an empty array, whose strides do not matter, is taken",
+}
+LAYOUTS = range(25, 33)   # W2, W3: layouts and strides of parameters are refused by name when the kernel is traced
+
+
+def floats(*shape):
+    return np.zeros(shape, "float32")
+
+
+def misaligned():
+    raw = np.zeros(3 * 8 + 8, "float32")
+    start = next(i for i in range(5) if (raw.ctypes.data + 4 * i) % 16 == 4)
+    return raw[start:start + 24].reshape(3, 8)
+
+
+def one_for_a(case):
+    """The arguments of one case of `k(A: Tensor([n, 8]), B: Tensor([n, 8]), s)`."""
+    a, b = floats(3, 8), floats(3, 8)
+    return {
+        "ok": (a, b, 3.0),
+        "int for float": (a, b, 3),
+        "bool for float": (a, b, True),
+        "str for float": (a, b, "x"),
+        "None for float": (a, b, None),
+        "too few": (a, b),
+        "too many": (a, b, 1.0, 2.0),
+        "f64 tensor": (a.astype("float64"), b, 1.0),
+        "i32 tensor": (a.astype("int32"), b, 1.0),
+        "ndim 1": (floats(24), b, 1.0),
+        "ndim 3": (floats(3, 8, 1), b, 1.0),
+        "const dim 9": (floats(3, 9), b, 1.0),
+        "const dim 4": (floats(3, 4), b, 1.0),
+        "n mismatch": (a, floats(4, 8), 1.0),
+        "n=0": (floats(0, 8), floats(0, 8), 1.0),
+        "None tensor": (None, b, 1.0),
+        "int tensor": (3, b, 1.0),
+        "same tensor twice": (a, a, 1.0),
+        "numpy arrays": (a, b, 1.0),
+        "misaligned by 4 bytes (align=16 declared)": (misaligned(), b, 1.0),
+        "transposed strides": (floats(8, 3).T, b, 1.0),
+        "padded rows": (floats(3, 16)[:, :8], b, 1.0),
+        "negative strides": (a[::-1], b, 1.0),
+    }[case]
+
+
+def call_of(record):
+    sig, case = record["sig"], record["case"]
+    if sig.startswith("A:(n,8)f32"):
+        return k, one_for_a(case)
+    if sig == "B:(4,8) elem_offset=64":
+        return offset, (floats(4, 8), floats(4, 8) if case == "compact" else floats(4, 16)[:, :8])
+    if sig.startswith("A:(5,)f32"):
+        return scalars, (floats(5), *eval(case))
+    assert sig == "A:(n,m) B:(m,n)"
+    first, second = case.split("x")
+    return transposed, (floats(*eval(first)), floats(*eval(second)))
+
+
+@pytest.mark.parametrize("record", [r for r in RECORDS if r["id"] not in LAYOUTS], ids=lambda r: f"{r['id']}: {r['case']}")
+def test_a_call_of_the_reference(record):
+    kernel, args = call_of(record)
+    accepted = record.get("result") == "ok"
+    if record["id"] in DIFFERENT:
+        accepted = not accepted
+    if accepted:
+        recorded(kernel, *args)
+        return
+    with pytest.raises(ArgumentError) as caught:
+        recorded(kernel, *args)
+    if record["id"] not in DIFFERENT and record["id"] != 41:     # 41: 2**63 for an int64 is an int, of a wrong value
+        assert isinstance(caught.value, {"TypeError": TypeError, "ValueError": ValueError}[record["error"]])
+
+
+def test_every_record_is_accounted_for():
+    assert len(RECORDS) == 47
+    assert {r["id"] for r in RECORDS if r["sig"].startswith("B:(4,8) layout") or "strides" in r["sig"]} == set(LAYOUTS)
+
+
+@pytest.mark.parametrize("options", [{"layout": "S[(4, 8):(16, 1)]"}, {"strides": [16, 1]}])
+def test_layouts_and_strides_of_parameters_are_refused_by_name(options):
+    def copy(B_ptr: T.handle):
+        T.match_buffer(B_ptr, (4, 8), "float32", **options)
+        T.device_entry()
+        T.thread_id([1])
+
+    with pytest.raises(NotSupportedError, match=next(iter(options))):
+        trace(copy)
+
+
+def test_the_values_of_a_call_that_was_taken():
+    a = floats(5)
+    call = recorded(scalars, a, 1, 2, 3.5, 7, True)
+    assert call.values == ((a.ctypes.data, 0, 5), 1, 2, 3.5, True, 7)
+    assert [type(v).__name__ for v in call.values[1:]] == ["int32", "uint8", "float32", "bool", "int64"]
+
+
+def test_elem_offset_takes_the_view_that_lies_there():
+    base = np.zeros(128, "float32")
+    call = recorded(offset, floats(4, 8), base[64:96].reshape(4, 8))
+    assert call.values[1] == (base.ctypes.data, 64, 96)
+    with pytest.raises(ArgumentValueError, match="got one at 32"):
+        recorded(offset, floats(4, 8), base[32:64].reshape(4, 8))
+
+
+def test_errors_are_pythons_own_too():
+    assert issubclass(ArgumentTypeError, TypeError) and issubclass(ArgumentValueError, ValueError)
