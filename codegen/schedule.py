@@ -16,6 +16,7 @@ from functools import reduce
 from operator import or_
 
 from codegen.lowered import DeviceHalf, Lowered
+from codegen.packets import is_packet, moved, moves_whole
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
@@ -169,12 +170,18 @@ class _Scheduler:
         if node.op in _ACCESSES:
             yield from self._atoms(self.lowered.accesses[node].emitted)
             if node.op is ops.STORE:
-                yield Mention(node.operands[-1])
+                yield self._stored(node)
         elif node in self.lowered.integers:
             yield from self._atoms(self.lowered.integers[node])
         else:
             for position, operand in enumerate(node.operands):
                 yield self._operand(node, position, self.names.node(operand))
+
+    def _stored(self, store: Node) -> Mention:
+        """The value of a store: lane after lane where no wide access is possible, and nothing may change between two lanes."""
+        value = self.names.node(store.operands[-1])
+        by_lanes = is_packet(store) and not moves_whole(store, self.lowered) and not elementwise(value)
+        return Mention(value, moved(store).lanes if by_lanes else 1)
 
     def _atoms(self, e: Int) -> Iterator[Mention]:
         conditional = _has_partial(e)

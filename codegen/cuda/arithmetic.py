@@ -127,16 +127,17 @@ template(ops.LET, _identity)
 
 # CUDA Math API, "Half Math Functions" and "Bfloat16 Math Functions": those that exist, with the same rounding of halves as ours.
 _HALF_MATH = {"exp": "hexp", "exp2": "hexp2", "exp10": "hexp10", "log": "hlog", "log2": "hlog2", "log10": "hlog10", "sqrt": "hsqrt",
-              "rsqrt": "hrsqrt", "sin": "hsin", "cos": "hcos", "floor": "hfloor", "ceil": "hceil", "trunc": "htrunc", "fma": "__hfma"}
+              "rsqrt": "hrsqrt", "sin": "hsin", "cos": "hcos", "floor": "hfloor", "ceil": "hceil", "trunc": "htrunc"}
 
 
 def _elementary(name: str) -> Form:
     single = calls(f"{name}f")
-    if name in _HALF_MATH:
-        half = calls(_HALF_MATH[name])
-    else:
-        half = through_float32(lambda _, operands: fr.call(f"{name}f", *operands))
-    return by_dtype({"float32": single, "float64": calls(name), **dict.fromkeys(HALVES, half)})
+    widened = through_float32(lambda _, operands: fr.call(f"{name}f", *operands))
+    half = calls(_HALF_MATH[name]) if name in _HALF_MATH else widened
+    rows = {"float32": single, "float64": calls(name), **dict.fromkeys(HALVES, half)}
+    if name == "fma":
+        rows["float16"] = calls("__hfma")      # for bfloat16 it exists from sm_80 on only
+    return by_dtype(rows)
 
 
 for _row in ops.MATH:

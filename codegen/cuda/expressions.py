@@ -25,6 +25,7 @@ _REGISTERS = {ops.THREAD_INDEX: "threadIdx", ops.BLOCK_INDEX: "blockIdx", ops.CL
 # Nothing in these makes a difference negative, so that unsigned hardware registers may stand in them as they are.
 _UNSIGNED_SAFE = frozenset({si.SUM, si.PRODUCT, si.FLOORDIV, si.FLOORMOD, si.CONST, si.SYMBOL})
 _NEGATED = {ops.LT: ">=", ops.LE: ">", ops.GT: "<=", ops.GE: "<", ops.EQ: "!=", ops.NE: "=="}
+_COMPARISONS = frozenset({si.LT, si.LE, si.EQ, si.NE})
 _INT_MAX = (1 << 31) - 1
 
 
@@ -42,6 +43,7 @@ class Expressions:
         self.scalars: set[Storage] = set()          # of those, the ones that are plain variables
         self.sources: dict[str, None] = {}          # the author's own device functions, in order of first use
         self._wrapping = wrapping(half.lowered, plan)
+        self._extents = {s for s, n in half.lowered.atoms.items() if n.op in (ops.EXTENT, ops.SCALAR)}
 
     # ---- values
 
@@ -84,8 +86,9 @@ class Expressions:
     def negated(self, condition: Node) -> Fragment:
         """`!condition`, with the comparison turned round where that says the same (NaN forbids it for floats)."""
         node = self.names.node(condition)
-        if node not in self.variables and node in self.lowered.integers:
-            return write_integer(si.lnot(self.lowered.integers[node]), "bool", self.context(node))
+        exact = self.lowered.integers.get(node)
+        if node not in self.variables and exact is not None and exact.op in _COMPARISONS:
+            return write_integer(si.lnot(exact), "bool", self.context(node))
         operands = node.operands
         if node not in self.variables and node.op in _NEGATED and operands[0].dtype is not None and not operands[0].dtype.is_float:
             return fr.infix(self.write(operands[0]), _NEGATED[node.op], self.write(operands[1]))
@@ -100,7 +103,7 @@ class Expressions:
 
     def context(self, node: Node) -> Context:
         """What is known where `node` is computed."""
-        return Context(self._atom, self.facts(node), self.needs, self._takes_64_bits(node))
+        return Context(self._atom, self.facts(node), self.needs, self._takes_64_bits(node), self._extents)
 
     def _atom(self, symbol: Int) -> tuple[Fragment, str]:
         node = self.names.atom(symbol)
@@ -196,15 +199,9 @@ class Expressions:
         index = self.index(access)
         start = self.pointer(access, access.attrs["buffer"].dtype, const=const)
         if index.text != "0":
-            start = fr.infix(start, "+", index)
+            start = Fragment(f"{start.within(fr.ADDITIVE)} + {index.within(fr.ADDITIVE)}", fr.ADDITIVE)
         c_type = types.c_type(vector, self.needs)
         return fr.prefix("*", fr.cast(f"{'const ' if const else ''}{c_type}*", start))
-
-    def moves_whole(self, access: Node, vector: DType) -> bool:
-        """Whether the index is proved to lie on the vector's alignment, so that one wide access may be written."""
-        step = types.alignment(vector) // vector.scalar.bytes
-        flat = self.lowered.accesses[access].emitted
-        return step == 1 or self.facts(access).prove(si.eq(flat % step, 0)) is True
 
 
 def _is_unsigned_safe(e: Int) -> bool:

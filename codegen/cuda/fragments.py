@@ -17,7 +17,7 @@ PRECEDENCE = {
 _ASSOCIATIVE = frozenset({"&", "^", "|", "&&", "||"})
 # Where readers stumble over C's precedence, and compilers warn (-Wparentheses), an operand of another operator binds tighter
 # than this or gets parentheses: `(a + b) >> 2`, `(a && b) || c`.
-CLEAR = {"<<": UNARY, ">>": UNARY, "&": UNARY, "^": UNARY, "|": UNARY, "||": BIT_OR}
+CLEAR = {"<<": UNARY, ">>": UNARY, "&": UNARY, "^": UNARY, "|": UNARY, "||": BIT_OR, "==": SHIFT, "!=": SHIFT}
 
 
 class Fragment(NamedTuple):

@@ -8,7 +8,7 @@ sum or product of 32-bit operands that may leave 32 bits is widened at its first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ _LIMITS = {"int32": (-(1 << 31), (1 << 31) - 1), "uint32": (0, (1 << 32) - 1), "
 # Right in the low bits whatever the operands' high bits are.
 _MODULAR = frozenset({si.SUM, si.PRODUCT, si.SYMBOL, si.CONST, si.AND, si.OR, si.XOR})
 _TRUTHS = si.RELATIONS
+_FLIPPED = {si.LT: ">", si.LE: ">="}
 
 
 def promoted(dtype: str) -> str:
@@ -41,12 +42,14 @@ class Context:
     """What writing an expression needs: its atoms, what is known of them, where helpers are noted.
 
     `atom` gives an atom's text and dtype. `wide`: a 64-bit dtype took part, so that 32 bits may not do for what lies between.
+    `extents` are the atoms that are the same for all threads.
     """
 
     atom: Callable[[Int], tuple[Fragment, str]]
     facts: Facts
     needs: Needs
     wide: bool = False
+    extents: Set[Int] = frozenset()
 
     def kind(self, symbol: Int) -> str:
         """The type that C computes with for an atom."""
@@ -121,7 +124,6 @@ class _CPrinter(Printer):
         self.word = word
         self.context = context
         self.facts = context.facts
-        self._widen_next = False
 
     # ---- types
 
@@ -169,42 +171,48 @@ class _CPrinter(Printer):
         return piece if self._written(kind) == kind else self._cast(piece)
 
     def number(self, value: int) -> Piece:
-        made = integer(value, self.word, typed=self._widen_next)
-        self._widen_next = False
-        return made.text, made.precedence
+        return integer(value, self.word)
 
     # ---- arithmetic
 
-    def joint(self, operator: str, left: Int) -> str:
-        return f" {operator} "
-
     def sum(self, e: Int) -> Piece:
+        """Terms by falling stride, extents counting as long strides; the positive ones first so that no sign leads."""
+        terms = sorted(zip(e.args, e.coefs), key=lambda tc: (tc[1] < 0, -self._extents_in(tc[0]), -abs(tc[1]),
+                                                             -len(si.factors_of(tc[0])), tc[0].key))
         # C adds from the left: with three terms, the first two may overflow before a wide one comes.
-        crowded = self.word != "int32" and len(e.args) + (e.value != 0) > 2 and not _fits(e, "int32", self.facts)
-        self._widen_next = self._widens(e) or crowded
-        return super().sum(e)
-
-    def scaled(self, t: Int, c: int) -> Piece:
-        widen, self._widen_next = self._widen_next, False
-        if c == 1:
-            piece = self.piece(t)
-            return self._cast(piece) if widen and self.kind(t) != self.word else piece
-        if c == -1:
-            return "-" + self.enclosed(self.scaled(t, 1) if not widen else self._cast(self.piece(t)), UNARY), UNARY
-        return self._product(t, c, widen)
+        crowded = self.word != "int32" and len(terms) + (e.value != 0) > 2 and not _fits(e, "int32", self.facts)
+        widen = self._widens(e) or crowded
+        made: Fragment | None = None
+        if e.value > 0 and all(c < 0 for _, c in terms):
+            made = integer(e.value, self.word, typed=widen)
+        for t, c in terms:
+            if made is None:
+                made = Fragment(*self._product(t, c, widen))
+            else:
+                made = fr.infix(made, "+" if c > 0 else "-", Fragment(*self._product(t, abs(c), False)))
+        assert made is not None
+        if e.value < 0 or any(c > 0 for _, c in terms) and e.value:
+            made = fr.infix(made, "+" if e.value > 0 else "-", integer(abs(e.value), self.word))
+        return made
 
     def product(self, e: Int, c: int) -> Piece:
         return self._product(e, c, False)
 
-    def _product(self, e: Int, c: int, widen: bool) -> Piece:
-        level = fr.MULTIPLICATIVE
-        factors = sorted(si.factors_of(e), key=lambda f: f.op is si.SUM)
+    def _product(self, e: Int, c: int, widen: bool) -> Fragment:
+        """`e * c`, extents behind what they are the stride of; its first factor is widened if asked or needed."""
+        factors = sorted(si.factors_of(e), key=lambda f: (self._extents_in(f), f.op is si.SUM))
         widen = (widen or self._widens(si.scale(e, c))) and not any(self.kind(f) == self.word for f in factors)
-        first = self._cast(self.piece(factors[0])) if widen else self.piece(factors[0])
-        out = self.enclosed(first, level)
+        made = Fragment(*(self._cast(self.piece(factors[0])) if widen else self.piece(factors[0])))
+        if c < 0 and len(factors) == 1:
+            made = fr.prefix("-", made)
         for f in factors[1:]:
-            out += f" * {self.operand(f, level + 1)}"
-        return (out if c == 1 else f"{out} * {self.number(c)[0]}"), level
+            made = fr.infix(made, "*", Fragment(*self.piece(f)))
+        factor = -c if c < 0 and len(factors) == 1 else c
+        return made if factor == 1 else fr.infix(made, "*", integer(factor, self.word))
+
+    def _extents_in(self, e: Int) -> int:
+        """How many factors of `e` are extents or scalar arguments."""
+        return sum(f in self.context.extents for f in si.factors_of(e))
 
     def floordiv(self, e: Int) -> Piece:
         a, b = e.args
@@ -267,4 +275,7 @@ class _CPrinter(Printer):
         a, b = e.args
         if a.op is si.SYMBOL and self.context.atom(a)[1] == "bool" and b is si.ZERO and e.op in (si.EQ, si.NE):
             return self.symbol(a) if e.op is si.NE else ("!" + self.operand(a, UNARY), UNARY)
-        return super().relation(e)
+        sign = e.op
+        if a.op is si.CONST and sign in _FLIPPED:
+            a, b, sign = b, a, _FLIPPED[sign]
+        return fr.infix(Fragment(*self.piece(a)), sign, Fragment(*self.piece(b)))

@@ -59,8 +59,7 @@ def _digits(value: float, dtype: DType, needs: Needs) -> Fragment:
         if dtype.name == "float64":
             return Fragment(f"(double){sign}{macro}", UNARY)
         return Fragment(f"{sign}{macro}", precedence)
-    with np.errstate(over="ignore"):
-        held = np.asarray(abs(value)).astype(dtype.storage)[()]
+    held = np.asarray(abs(value)).astype(dtype.storage)[()]
     wide = float(held)
     text = f"{int(wide)}.0" if wide.is_integer() and wide < 1e16 else str(held)
     if "." not in text and "e" not in text:

@@ -6,6 +6,7 @@ from codegen.cuda import fragments as fr
 from codegen.cuda import types
 from codegen.cuda.fragments import PRIMARY, Fragment
 from codegen.cuda.templates import Site, template
+from codegen.packets import moves_whole
 from tracer import operations as ops
 
 
@@ -13,7 +14,7 @@ def _load(s: Site) -> Fragment:
     buffer = s.node.attrs["buffer"]
     if s.dtype is buffer.dtype:
         return s.printer.element(s.node, buffer.dtype, const=True)
-    if s.printer.moves_whole(s.node, s.dtype):
+    if moves_whole(s.node, s.printer.lowered):
         return s.printer.packet(s.node, s.dtype, const=True)
     pointer = s.printer.pointer(s.node, buffer.dtype, const=True).within(PRIMARY)
     lanes = [f"{pointer}[{s.printer.index(s.node, k).text}]" for k in range(s.dtype.lanes)]

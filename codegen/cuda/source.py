@@ -10,6 +10,7 @@ from codegen.cuda.helpers import Needs
 from codegen.cuda.names import Scopes, escape
 from codegen.cuda.statements import Statements
 from codegen.lowered import DeviceHalf, KernelArgument
+from codegen.packets import alignment
 from codegen.schedule import schedule
 from symbolic import integers as si
 from tracer import operations as ops
@@ -56,9 +57,9 @@ def emit(half: DeviceHalf, *, locations: bool = True) -> CudaSource:
     found = {len(head) + k: where for k, (_, where) in enumerate(body.lines, 1) if where is not None}
     if half.lowered.function.location is not None:
         found.update(dict.fromkeys(range(len(before) + 1, len(head) + 1), half.lowered.function.location))
-    alignment = {a.name: n for a in half.arguments if a.buffer is not None
-                 if (n := body.alignment.get(a.buffer.storage, 0)) > types.alignment(a.buffer.dtype)}
-    return CudaSource("\n".join(lines) + "\n", dict(sorted(found.items())), entry, alignment)
+    aligned = {a.name: n for a in half.arguments if a.buffer is not None
+               if (n := body.alignment.get(a.buffer.storage, 0)) > alignment(a.buffer.dtype)}
+    return CudaSource("\n".join(lines) + "\n", dict(sorted(found.items())), entry, aligned)
 
 
 def _signature(half: DeviceHalf, entry: str, body: Statements) -> list[str]:

@@ -10,9 +10,11 @@ from codegen.cuda import types
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.fragments import ADDITIVE, Fragment
 from codegen.cuda.helpers import Needs
+from codegen.cuda.integers import write_integer
 from codegen.cuda.names import Scopes
 from codegen.cuda.templates import Site, form_of
 from codegen.lowered import DeviceHalf
+from codegen.packets import alignment, is_packet, moved, moves_whole
 from codegen.schedule import Schedule
 from symbolic import integers as si
 from symbolic.integers import Int
@@ -39,7 +41,7 @@ class Statements:
         self.scopes = scopes
         self.values = Expressions(half, plan, needs)
         self.lines: list[tuple[str, Location | None]] = []
-        self.alignment: dict[Storage, int] = _alignments(half, plan, self.values)
+        self.alignment: dict[Storage, int] = _alignments(half, plan)
         self._locations = locations
         self._depth = 0
         self._last: Location | None = None
@@ -53,7 +55,9 @@ class Statements:
         if location is not None and location != self._last:
             self._last = location
             comment = f"  // {location.short}" if self._locations else ""
-        self.lines.append((f"{_INDENT * self._depth}{text}{comment}", location or self._last))
+        first, *others = text.split("\n")
+        for each in (first + comment, *others):
+            self.lines.append((f"{_INDENT * self._depth}{each}", location or self._last))
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -96,7 +100,7 @@ class Statements:
         value = node.operands[-1]
         buffer = node.attrs["buffer"]
         assert value.dtype is not None
-        if value.dtype is not buffer.dtype:
+        if is_packet(node):
             return f"{self.values.packet(node, value.dtype).text} = {self.values.write(value, modular=True).text}"
         target = self.values.element(node, buffer.dtype).text
         update = _update(self, node, value)
@@ -135,7 +139,7 @@ def _store(out: Statements, node: Node) -> None:
     value = node.operands[-1]
     buffer = node.attrs["buffer"]
     assert value.dtype is not None
-    if value.dtype is not buffer.dtype and not out.values.moves_whole(node, value.dtype):
+    if is_packet(node) and not moves_whole(node, out.half.lowered):
         for k in range(value.dtype.lanes):
             pointer = out.values.pointer(node, buffer.dtype).within(fr.PRIMARY)
             lane = out.values.write(value, k, modular=True).text
@@ -163,7 +167,6 @@ def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] |
 
 def _exact_update(out: Statements, store: Node, value: Node, exact: Int) -> tuple[str, Fragment] | None:
     """`x + k` for an element `x` that stands once in the sum."""
-    from codegen.cuda.integers import write_integer
     for term, coefficient in si.terms_of(exact).items():
         if term.op is si.SYMBOL and coefficient == 1 and _is_same_place(out, store, out.values.names.atom(term)):
             rest = exact - term
@@ -173,6 +176,8 @@ def _exact_update(out: Statements, store: Node, value: Node, exact: Int) -> tupl
             assert value.dtype is not None
             operand = write_integer(-rest if negative else rest, value.dtype.name, out.values.context(value))
             return ("-" if negative else "+"), operand
+    if value.op in _COMPOUND and value.operands[1].op is ops.CONST and _is_same_place(out, store, value.operands[0]):
+        return _COMPOUND[value.op], out.values.write(value.operands[1])
     return None
 
 
@@ -199,7 +204,7 @@ def _alloc(out: Statements, node: Node) -> None:
     storage = buffer.storage
     name = out.values.memory[storage] = out.scopes.declare(buffer.name)
     needed = out.alignment.get(storage, 0)
-    align = f"__align__({needed}) " if needed > types.alignment(storage.dtype) else ""
+    align = f"__align__({needed}) " if needed > alignment(storage.dtype) else ""
     c_type = types.c_type(storage.dtype, out.needs)
     out.line(f"{_SCOPES[buffer.scope]}{align}{c_type} {name}[{storage.size.value}];", node.location)
 
@@ -216,7 +221,7 @@ def _scalar(out: Statements, allocation: Node, first: Node | None) -> None:
     out.line(f"{_SCOPES[buffer.scope]}{const}{c_type} {name}{value};", (first or allocation).location)
 
 
-def _alignments(half: DeviceHalf, plan: Schedule, values: Expressions) -> dict[Storage, int]:
+def _alignments(half: DeviceHalf, plan: Schedule) -> dict[Storage, int]:
     """Bytes to which each storage must be aligned: what its buffers ask for, and what its wide accesses need."""
     found: dict[Storage, int] = {}
     for node in half.body.walk():
@@ -224,9 +229,8 @@ def _alignments(half: DeviceHalf, plan: Schedule, values: Expressions) -> dict[S
             continue
         buffer = node.attrs["buffer"]
         asked = buffer.align or 0
-        moved = node.operands[-1].dtype if node.op is ops.STORE else node.dtype
-        if node.op in (ops.LOAD, ops.STORE) and moved is not None and moved.lanes > buffer.dtype.lanes and values.moves_whole(node, moved):
-            asked = max(asked, types.alignment(moved))
+        if node.op in (ops.LOAD, ops.STORE) and is_packet(node) and moves_whole(node, half.lowered):
+            asked = max(asked, alignment(moved(node)))
         found[buffer.storage] = max(found.get(buffer.storage, 0), asked)
     return found
 

@@ -15,7 +15,7 @@ _FULL_WARP = 0xFFFFFFFF
 def _mask(s: Site, node: Node) -> Fragment:
     """The mask of lanes, in hexadecimal where it is a constant."""
     if node.op is ops.CONST:
-        return Fragment(f"{int(node.attrs['value']) & _FULL_WARP:#010x}", PRIMARY)
+        return Fragment(f"{int(node.attrs['value']) & _FULL_WARP:#x}", PRIMARY)
     return s.printer.write(node)
 
 

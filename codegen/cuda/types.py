@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.cuda.helpers import Helper, Needs
+from codegen.packets import alignment
 from tracer.dtypes import DType
 from tracer.errors import NotSupportedError
 
@@ -21,17 +22,13 @@ _BUILTIN = {
     "int8": ("char", (2, 3, 4)), "uint8": ("uchar", (2, 3, 4)), "int16": ("short", (2, 3, 4)), "uint16": ("ushort", (2, 3, 4)),
     "int32": ("int", (2, 3, 4)), "uint32": ("uint", (2, 3, 4)), "int64": ("longlong", (2,)), "uint64": ("ulonglong", (2,)),
 }
+_ONE_LINE = 72      # lanes that take more columns get a line each
 _PAIRS = {"float16x2": "half2", "bfloat16x2": "__nv_bfloat162"}
 
 
 def _builtin(dtype: DType) -> str | None:
     stem, lanes = _BUILTIN.get(dtype.scalar.name, ("", ()))
     return f"{stem}{dtype.lanes}" if dtype.lanes in lanes else None
-
-
-def alignment(dtype: DType) -> int:
-    """Bytes to which CUDA aligns a value of `dtype`: one access moves it, 16 bytes at most; 3-lane vectors align as a lane."""
-    return dtype.scalar.bytes if dtype.lanes == 3 else min(16, dtype.bytes)
 
 
 def c_type(dtype: DType, needs: Needs) -> str:
@@ -59,6 +56,9 @@ def lane(value: str, dtype: DType, index: int) -> str:
 def build(lanes: list[str], dtype: DType, needs: Needs) -> str:
     """The vector of `dtype` with these lanes."""
     name = c_type(dtype, needs)
+    inside = ", ".join(lanes)
+    if len(inside) > _ONE_LINE:
+        inside = ",".join(f"\n    {each}" for each in lanes)     # the statement's writer indents lines
     if _builtin(dtype):
-        return f"make_{name}({', '.join(lanes)})"
-    return f"{name}({', '.join(lanes)})" if dtype.name in _PAIRS else f"{name}{{{', '.join(lanes)}}}"
+        return f"make_{name}({inside})"
+    return f"{name}({inside})" if dtype.name in _PAIRS else f"{name}{{{inside}}}"

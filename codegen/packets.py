@@ -1,0 +1,35 @@
+"""Which vector accesses are one wide access: those whose index is proved to lie on the vector's alignment."""
+
+from __future__ import annotations
+
+from codegen.lowered import Lowered
+from symbolic import integers as si
+from symbolic.facts import Facts
+from tracer import operations as ops
+from tracer.dtypes import DType
+from tracer.ir import Node
+
+
+def alignment(dtype: DType) -> int:
+    """Bytes to which CUDA aligns a value of `dtype`: one access moves it, 16 bytes at most; 3-lane vectors align as a lane."""
+    return dtype.scalar.bytes if dtype.lanes == 3 else min(16, dtype.bytes)
+
+
+def moved(access: Node) -> DType:
+    """The type of the value that a load or store moves."""
+    dtype = access.operands[-1].dtype if access.op is ops.STORE else access.dtype
+    assert dtype is not None
+    return dtype
+
+
+def is_packet(access: Node) -> bool:
+    """True where several elements move at once."""
+    return moved(access).lanes > int(access.attrs["buffer"].dtype.lanes)
+
+
+def moves_whole(access: Node, lowered: Lowered) -> bool:
+    """Whether one wide access may be written for the load or store `access`; else its lanes move one by one."""
+    dtype = moved(access)
+    step = alignment(dtype) // dtype.scalar.bytes
+    facts = (lowered.facts.get(access.parent) if access.parent is not None else None) or Facts()
+    return step == 1 or facts.prove(si.eq(lowered.accesses[access].emitted % step, 0)) is True

@@ -1,0 +1,27 @@
+"""Every expected source, and every operation on every dtype, goes through nvcc with warnings as errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tests.codegen.test_text  # noqa: F401  (fills SOURCES)
+from tests.codegen.every_operation import sources
+from tests.codegen.expecting import SOURCES
+from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
+
+
+@needs_nvcc
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_expected_sources_compile(architecture: str, tmp_path: Path) -> None:
+    assert len(SOURCES) >= 30
+    made = cubin(one_unit(SOURCES.values()), tmp_path, [architecture])
+    assert made[architecture].stat().st_size > 0
+
+
+@needs_nvcc
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90a"])
+def test_every_operation_compiles(architecture: str, tmp_path: Path) -> None:
+    made = cubin(one_unit(sources().values()), tmp_path, [architecture])
+    assert made[architecture].stat().st_size > 0
