@@ -1,0 +1,46 @@
+"""Statements of a whole warp, and what only the hardware can run."""
+
+from __future__ import annotations
+
+from runtime.simulator.agent import Agent
+from runtime.simulator.frames import Frame
+from runtime.simulator.program import Compiler, Run, statement
+from runtime.simulator.warp import check_mask, shuffle, warps_of
+from tracer import operations as op
+from tracer.errors import NotSupportedError
+from tracer.ir import Node
+
+
+@statement(op.WARP_SYNC)
+def _warp_sync(c: Compiler, node: Node) -> tuple[Run, bool]:
+    mask, counter = c.narrow(node.operands[0]), c.count(node)
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+        warps = warps_of(agent, frame)
+        check_mask(warps, warps.arranged(mask(agent, frame)), node)
+
+    return run, False
+
+
+@statement(op.SHFL, op.SHFL_UP, op.SHFL_DOWN, op.SHFL_XOR)
+def _shuffle(c: Compiler, node: Node) -> tuple[Run, bool]:
+    if node.dtype is not None and node.dtype.lanes > 1:
+        raise NotSupportedError(f"{node.op.name} of {node.dtype}: the simulator shuffles scalars; at {node.location}")
+    mask, value, operand = (c.narrow(o) for o in node.operands)
+    counter, write = c.count(node), c.define(node)
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+        write(agent, frame, shuffle(agent, frame, node, mask(agent, frame), value(agent, frame), operand(agent, frame)))
+
+    return run, False
+
+
+@statement(op.FUNC_CALL, op.ADDRESS_OF)
+def _foreign(c: Compiler, node: Node) -> tuple[Run, bool]:
+    name = node.attrs.get("name", node.op.name)
+    raise NotSupportedError(
+        f"the simulator cannot run CUDA source text: the call of {name!r} at {node.location}. Run this kernel on a GPU, or write "
+        "what the function does with T."
+    )
