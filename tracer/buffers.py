@@ -137,6 +137,13 @@ class Buffer(Nameable):
         if node.dtype is None or not node.dtype.is_integer or node.dtype.lanes != 1:
             recorder.fail(f"index {axis} of {self.decl.name!r} is a {node.dtype} value; an index must be an integer "
                           "(write .astype('int32') if the conversion is meant)", node, kind=DTypeError)
+        assert node.sym is not None
+        for symbol in si.free_symbols(node.sym):
+            source = recorder.function.atoms[symbol]
+            if source in recorder.function.overflowing:
+                low, high = recorder.function.overflowing[source]
+                recorder.fail(f"index {axis} of {self.decl.name!r} overflows {source.dtype}: a part of it lies in [{low}, {high}]; compute it in "
+                              "int64 (.astype('int64') on an operand), or in uint32 if it is meant to wrap", source)
         return node
 
     def _check_bounds(self, node: Node, axis: int, lanes: int) -> None:

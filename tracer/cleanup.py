@@ -7,7 +7,7 @@ from tracer.operations import Effect
 
 
 def remove_unused(function: Function) -> None:
-    """Drop every pure node that nothing uses, directly or through another such node. Loads stay: they are what the author wrote."""
+    """Drop every pure node and every load that nothing uses, directly or through another such node."""
     used = {node for node, _ in function.assumptions}
     # Backwards, so that the users of a node are met before it.
     _sweep(function.device, used)
@@ -20,7 +20,7 @@ def _sweep(region: Region, used: set[Node]) -> None:
         used.add(region.result)
     kept = []
     for node in reversed(region.nodes):
-        if node.op.effect is Effect.PURE and node not in used:
+        if node.op.effect in (Effect.PURE, Effect.READ) and node not in used:
             continue
         kept.append(node)
         used.update(node.operands)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tracer import control, launch
+from tracer import operations as ops
 from tracer.cleanup import remove_unused
 from tracer.errors import SpecializeError, TraceError
 from tracer.ir import Function
@@ -125,13 +126,10 @@ def _finish_names(function: Function) -> None:
         if parameter.buffer is not None:
             parameter.buffer.name = parameter.buffer.name or parameter.name or f"arg{index}"
             parameter.buffer.storage.name = parameter.buffer.name
-    count = 0
-    for node in function.device.walk():
-        buffer = node.attrs.get("buffer")
-        if buffer is not None and not buffer.name:
-            buffer.name = f"buffer{count}"
-            buffer.storage.name = buffer.storage.name or buffer.name
-            count += 1
+    allocations = (node.attrs["buffer"] for node in function.device.walk() if node.op is ops.ALLOC)
+    for number, buffer in enumerate(allocations):
+        buffer.name = buffer.name or f"buffer{number}"
+        buffer.storage.name = buffer.storage.name or buffer.name
 
 
 def _check_extents(function: Function) -> None:

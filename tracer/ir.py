@@ -165,7 +165,9 @@ class Function:
 
     `atoms` maps each symbol that occurs in a `sym`, a shape or a launch extent to the node it stands for;
     `assumptions` are the relations of `T.assume`, each with its line; `assumed_exact` are the integer nodes whose dtype could
-    overflow for some extents and that were taken to be exact: the launcher and the simulator check them.
+    overflow for some extents and that were taken to be exact: the launcher and the simulator check them. `overflowing` are
+    those that leave their dtype for some thread at every launch, with the range they would need: they wrap, and may not be
+    part of an index.
     """
 
     name: str
@@ -178,5 +180,6 @@ class Function:
     atoms: dict[Int, Node] = field(default_factory=dict)
     assumptions: list[tuple[Node, Location | None]] = field(default_factory=list)
     assumed_exact: list[Node] = field(default_factory=list)
+    overflowing: dict[Node, tuple[int | None, int | None]] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     location: Location | None = None

@@ -180,7 +180,9 @@ def _register(kind: str, axis: int, recorder: Recorder, size: Int | None) -> Int
         if node.op is op and node.attrs["axis"] == axis:
             break
     else:
-        node = recorder.leaf(op, INT32, {"axis": axis}, low=0, high=limits[axis])
+        node = recorder.leaf(op, INT32, {"axis": axis}, low=si.const(0), high=size)
+        assert node.sym is not None
+        recorder.known.bound(node.sym, 0, limits[axis])
     assert node.sym is not None
     if size is not None:
         recorder.known.bound(node.sym, 0, size)

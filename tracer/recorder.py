@@ -56,7 +56,8 @@ class Recorder:
         self._facts: list[Facts] = [Facts()]
         self._open: set[Region] = {self.function.host}
         self._loops: list[Region] = []
-        self._index_atoms: set[Int] = set()
+        self._index_atoms: set[Int] = set()     # atoms of index arithmetic
+        self._fixed_atoms: set[Int] = set()     # those among them whose range is the same at every launch
         self._late_error: TraceError | None = None
         # Learning names: the frame that started the trace, the last line seen, and which names held mutable scalars.
         self._entry: FrameType | None = None
@@ -293,12 +294,19 @@ class Recorder:
         if low is not None and high is not None and least <= low and high <= greatest:
             return True
         symbols = si.free_symbols(value)
-        if node.dtype.kind == "int" and node.op in ASSUMED_TO_FIT and symbols and all(s in self._index_atoms for s in symbols):
-            self.function.assumed_exact.append(node)
-            return True
-        return False
+        if node.dtype.kind != "int" or node.op not in ASSUMED_TO_FIT or not symbols or not all(s in self._index_atoms for s in symbols):
+            return False
+        if self.is_fixed(value):
+            self.function.overflowing[node] = (low, high)      # it wraps for some threads, whatever the launch
+            return False
+        self.function.assumed_exact.append(node)
+        return True
 
-    def atom(self, node: Node, low: Int | int | None = None, high: Int | int | None = None, index: bool = False) -> Int:
+    def is_fixed(self, value: Int) -> bool:
+        """True where the range of `value` does not depend on extents or scalar parameters."""
+        return all(symbol in self._fixed_atoms for symbol in si.free_symbols(value))
+
+    def atom(self, node: Node, low: Int | None = None, high: Int | None = None, index: bool = False) -> Int:
         """A fresh symbol for `node`, bounded by its dtype and, where given, by low <= value < high.
 
         `index` marks the atoms of index arithmetic (hardware indices, extents, scalars, loop variables).
@@ -308,12 +316,15 @@ class Recorder:
         self.function.atoms[symbol] = node
         least, greatest = node.dtype.limits
         self.known.bound(symbol, least if low is None else low, greatest + 1 if high is None else high)
-        if index:
+        ends = [s for end in (low, high) if end is not None for s in si.free_symbols(end)]
+        if index and all(s in self._index_atoms for s in ends):      # a loop over data's range is data
             self._index_atoms.add(symbol)
+            if low is not None and high is not None and all(s in self._fixed_atoms for s in ends):
+                self._fixed_atoms.add(symbol)
         return symbol
 
     def leaf(self, op: Operation, result: DType, attrs: dict[str, Any] | None = None, name: str | None = None,
-             low: Int | int | None = None, high: Int | int | None = None) -> Node:
+             low: Int | None = None, high: Int | None = None) -> Node:
         """A value that is there without being computed; integers among them are atoms of index arithmetic."""
         node = Node(op, (), result, attrs or {}, (), self.location(), name)
         if is_exact(result):
@@ -332,7 +343,7 @@ class Recorder:
         for node in self.function.extents:
             if name is not None and node.name == name:
                 return node
-        node = self.leaf(ops.EXTENT, result, name=name, low=0)
+        node = self.leaf(ops.EXTENT, result, name=name, low=si.const(0))
         self.function.extents.append(node)
         return node
 
