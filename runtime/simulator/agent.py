@@ -7,7 +7,7 @@ and whatever must wait for other threads is yielded to the machine as an `Arriva
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class Agent:
     def thread_text(self, thread: int) -> str:
         return str(_coordinates(thread, self.block))
 
-    def fail(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node) -> None:
+    def fail(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node) -> NoReturn:
         """Raise `error`: what happened, the first thread it happened to, how many others, and the Python line."""
         lanes = frame.lanes[frame.spread(bad)]
         row, thread = divmod(int(lanes[0]), self.threads)

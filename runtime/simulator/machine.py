@@ -123,9 +123,9 @@ def complete(arrival: Arrival) -> None:
     loop. A barrier on another line does not count, even if the hardware would pair the two.
     """
     agent, frame, node = arrival
-    here = np.zeros((len(agent.blocks), agent.threads), np.bool_)
     if frame.columns is not None and len(frame.columns) == agent.threads:
         return
+    here = np.zeros((len(agent.blocks), agent.threads), np.bool_)
     here.reshape(-1)[frame.lanes] = True
     returned = np.zeros_like(here) if agent.returned is None else agent.returned.reshape(here.shape)
     missing = ~here & ~returned

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
 from codegen.lowered import DeviceHalf
 from runtime.simulator import integers
 from runtime.simulator.agent import Agent, Arrival
+from runtime.simulator.conversions import conversion
 from runtime.simulator.frames import Frame, Value
 from runtime.simulator.semantics import SEMANTICS, Undefined
 from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.text import text
 from tracer import operations as op
+from tracer.dtypes import DType, dtype
 from tracer.errors import ArithmeticFault, IndexOverflowError
 from tracer.ir import Node, Region, Storage
 from tracer.operations import Effect, Operation
@@ -221,7 +223,7 @@ class Compiler:
 
         return run
 
-    def overflow(self, agent: Agent, frame: Frame, node: Node, e: Int, value: Value) -> None:
+    def overflow(self, agent: Agent, frame: Frame, node: Node, e: Int, value: Value) -> NoReturn:
         """Raise IndexOverflowError: `node`, which `e` computes, has a `value` beyond its dtype."""
         assert node.dtype is not None
         low, high = node.dtype.limits
@@ -257,8 +259,7 @@ class Compiler:
         """How to read `node` as a value of its dtype."""
         if node.op is op.CONST:
             assert node.dtype is not None
-            value = np.asarray(node.attrs["value"]).astype(node.dtype.storage)[()]
-            constant = value if node.dtype.lanes == 1 else np.full(node.dtype.lanes, value)
+            constant = _constant(node.attrs["value"], node.dtype)
             return lambda agent, frame: constant
         return _reader(self._slot(node, NARROW), node.dtype is not None and node.dtype.lanes > 1)
 
@@ -306,6 +307,13 @@ class Compiler:
         return write
 
 
+def _constant(value: bool | int | float, t: DType) -> Value:
+    """A literal as a value of type `t`, rounded once."""
+    given = np.asarray(float(value)) if t.is_float else np.asarray(value, t.storage)
+    held = np.asarray(conversion(dtype("float64"), t)(given) if t.is_float else given)[()]
+    return held if t.lanes == 1 else np.full(t.lanes, held)
+
+
 def _reader(slot: int, vector: bool) -> Read:
     def read(agent: Agent, frame: Frame) -> Value:
         value = frame.values.get(slot)
@@ -330,7 +338,7 @@ def _limit(node: Node) -> int:
     return max(-low, high)
 
 
-def _undefined(agent: Agent, frame: Frame, node: Node, fault: Undefined) -> None:
+def _undefined(agent: Agent, frame: Frame, node: Node, fault: Undefined) -> NoReturn:
     what = fault.what.format(frame.first(fault.where, fault.value))
     agent.fail(ArithmeticFault, f"{node.op.name}: {what}", frame, fault.where, node)
 

@@ -57,6 +57,17 @@ def _check_division(a: Value, b: Value) -> None:
             raise Undefined(f"{least} divided by -1 is no {a.dtype}", beyond)
 
 
+def _fmin(a: Value, b: Value) -> Value:
+    """The other operand where one is NaN; of two zeros the negative one (PTX ISA 9.7.3.11: +0.0 > -0.0)."""
+    least = np.fmin(a, b)
+    zeros = least == 0
+    return np.where(zeros & (np.signbit(a) | np.signbit(b)), -np.abs(least), least) if np.any(zeros) else least
+
+
+def _fmax(a: Value, b: Value) -> Value:
+    return -_fmin(-a, -b)
+
+
 def _floordiv(a: Value, b: Value) -> Value:
     _check_division(a, b)
     return np.floor_divide(a, b)
@@ -152,8 +163,8 @@ elementwise(op.TRUNCDIV, ints=_truncdiv)
 elementwise(op.TRUNCMOD, ints=_truncmod)
 elementwise(op.NEG, floats=np.negative, ints=np.negative)
 elementwise(op.ABS, floats=np.abs, ints=np.abs)
-elementwise(op.MIN, floats=np.fmin, ints=np.minimum, bools=np.minimum)
-elementwise(op.MAX, floats=np.fmax, ints=np.maximum, bools=np.maximum)
+elementwise(op.MIN, floats=_fmin, ints=np.minimum, bools=np.minimum)
+elementwise(op.MAX, floats=_fmax, ints=np.maximum, bools=np.maximum)
 
 elementwise(op.AND, ints=np.bitwise_and, bools=np.logical_and)
 elementwise(op.OR, ints=np.bitwise_or, bools=np.logical_or)

@@ -76,6 +76,18 @@ def test_warp_and_lane_ids() -> None:
     assert out.tolist() == [t // 32 * 100 + t % 32 for t in range(96)]
 
 
+def test_cluster_ids() -> None:
+    def where(out: T.Buffer((8, 4), "int32")) -> None:
+        T.device_entry()
+        cluster, rank = T.cluster_id([4]), T.cta_id_in_cluster([2])
+        tx = T.thread_id([4])
+        out[cluster * 2 + rank, tx] = cluster * 10 + rank
+
+    out = np.zeros((8, 4), np.int32)
+    run(trace(where), out)
+    assert (out == (np.arange(8) // 2 * 10 + np.arange(8) % 2)[:, None]).all()
+
+
 def test_matrix_product_through_shared_memory() -> None:
     tile = 8
 

@@ -93,7 +93,7 @@ def test_half_precision_rounds_after_each_operation() -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize(("row", "function"), [
-    (op.ADD, np.add), (op.SUB, np.subtract), (op.MUL, np.multiply), (op.DIV, np.divide), (op.MIN, np.fmin), (op.MAX, np.fmax),
+    (op.ADD, np.add), (op.SUB, np.subtract), (op.MUL, np.multiply), (op.DIV, np.divide),
     (op.NEG, np.negative), (op.ABS, np.abs), (op.FLOORDIV, np.floor_divide), (op.FLOORMOD, np.remainder)], ids=str)
 def test_special_values(row: Operation, function: Any, name: str) -> None:
     storage = dtype(name).storage
@@ -104,10 +104,19 @@ def test_special_values(row: Operation, function: Any, name: str) -> None:
     assert same(apply(row, name, *[(name, v) for v in values]), expected)
 
 
-def test_min_and_max_lose_the_nan() -> None:
-    a, b = np.float32([np.nan, 1.0, np.nan]), np.float32([2.0, np.nan, np.nan])
-    assert same(apply(op.MIN, "float32", ("float32", a), ("float32", b)), np.float32([2.0, 1.0, np.nan]))
-    assert same(apply(op.MAX, "float32", ("float32", a), ("float32", b)), np.float32([2.0, 1.0, np.nan]))
+@pytest.mark.parametrize("name", FLOATS)
+def test_min_and_max_lose_the_nan_and_know_the_sign_of_zero(name: str) -> None:
+    storage = dtype(name).storage
+    a, b = random(storage, N, 0), random(storage, N, 1)
+    a[10:14], b[10:14] = [0.0, -0.0, 0.0, -0.0], [-0.0, 0.0, 0.0, -0.0]
+
+    def less(x: Any, y: Any) -> bool:
+        return float(x) < float(y) or x == y and bool(np.signbit(x)) and not np.signbit(y)
+
+    least = [y if np.isnan(float(x)) else x if np.isnan(float(y)) or less(x, y) else y for x, y in zip(a, b)]
+    most = [y if np.isnan(float(x)) else x if np.isnan(float(y)) or less(y, x) else y for x, y in zip(a, b)]
+    assert same(apply(op.MIN, name, (name, a), (name, b)), np.array(least, storage))
+    assert same(apply(op.MAX, name, (name, a), (name, b)), np.array(most, storage))
 
 
 @pytest.mark.parametrize("name", FLOATS)
