@@ -82,6 +82,11 @@ class Device:
         self._context = handle.retain_primary_context()
         self._loaded: dict[tuple[bytes, str], Loaded] = {}
 
+    @property
+    def context_handle(self) -> int:
+        """The primary context as the driver knows it."""
+        return int(self._context.handle)
+
     @contextmanager
     def current(self) -> Iterator[None]:
         """The primary context is current inside; what was current before is so again after."""
@@ -122,12 +127,20 @@ def device(ordinal: int) -> Device:
 
 
 def ordinal_of(pointer: int) -> int:
-    """The GPU on which the memory at `pointer` lies; for a null pointer (an empty array) the first."""
+    """The GPU on which the memory at `pointer` lies; for a null pointer (an empty array) the first.
+
+    Raises `LaunchError` for memory of another context than the primary one, which a kernel here could not reach.
+    """
     if pointer == 0:
         return 0
     pycuda_driver()
-    attribute = bindings().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(_call("cuPointerGetAttribute", attribute, pointer))
+    attributes = bindings().CUpointer_attribute
+    ordinal = int(_call("cuPointerGetAttribute", attributes.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer))
+    context = int(_call("cuPointerGetAttribute", attributes.CU_POINTER_ATTRIBUTE_CONTEXT, pointer))
+    if context not in (0, device(ordinal).context_handle):     # 0: from a memory pool, which belongs to no context
+        raise LaunchError(f"the memory at {pointer:#x} belongs to a CUDA context of its own, not to the primary one of cuda:{ordinal} "
+                          "that is shared with PyTorch, CuPy and others; with PyCUDA, import pycuda.autoprimaryctx, not pycuda.autoinit")
+    return ordinal
 
 
 def _close() -> None:
@@ -176,9 +189,9 @@ class Loaded:
             try:
                 self.module = driver.module_from_buffer(code)
                 self.function = self.module.get_function(entry)
+                self.shared_static: int = self.function.shared_size_bytes
             except driver.Error as problem:
                 raise LaunchError(f"{entry} cannot be loaded on cuda:{device.ordinal}, an {device.arch}: {problem}") from problem
-        self.shared_static: int = self.function.shared_size_bytes
         self.shared_allowed = STATIC_SHARED_LIMIT - self.shared_static
         self._foreign: Any = None
 
