@@ -125,6 +125,10 @@ class _CPrinter(Printer):
         self.context = context
         self.facts = context.facts
 
+    def piece(self, e: Int) -> Piece:
+        # CUDA has no `abs` of unsigned values.
+        return super().piece(e.args[0] if e.op is si.ABS and self._is_nonnegative(e.args[0]) else e)
+
     # ---- types
 
     def kind(self, e: Int) -> str:

@@ -1,26 +1,19 @@
-"""`@emits(text)`: a kernel function that must give exactly this CUDA source. All of them are compiled, see `test_compiles`."""
+"""`@emits(text)`: a kernel function that must give exactly this CUDA source. `test_text` checks it, `test_compiles` compiles it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tracer import trace
+KERNELS: dict[str, Callable[..., Any]] = {}
+EXPECTED: dict[str, str] = {}
 
-SOURCES: dict[str, str] = {}
 
-
-def emits(expected: str) -> Callable[[Callable[..., Any]], Callable[[], None]]:
-    """Turn a kernel function into a test that compares its source, without locations, with `expected`."""
-    def decorate(kernel: Callable[..., Any]) -> Callable[[], None]:
-        assert kernel.__name__ not in SOURCES, "kernels are compiled together: their names must differ"
-        SOURCES[kernel.__name__] = expected.lstrip("\n")
-
-        def test() -> None:
-            assert trace(kernel).cuda_source(locations=False) == expected.lstrip("\n")
-
-        test.__name__ = test.__qualname__ = f"test_{kernel.__name__}"
-        test.__doc__ = kernel.__doc__
-        test.kernel = kernel  # type: ignore[attr-defined]
-        return test
-    return decorate
+def emits(expected: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Keep the kernel function and the source, without locations, that is expected of it."""
+    def keep(kernel: Callable[..., Any]) -> Callable[..., Any]:
+        name = kernel.__name__
+        assert name not in KERNELS, "kernels are compiled together: their names must differ"
+        KERNELS[name], EXPECTED[name] = kernel, expected.lstrip("\n")
+        return kernel
+    return keep

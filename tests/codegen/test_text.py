@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.codegen.expecting import emits
-from tracer import T
+import pytest
+
+from tests.codegen.expecting import EXPECTED, KERNELS, emits
+from tracer import T, trace
 
 # ---- launch, arguments, names
 
@@ -1072,3 +1074,8 @@ def unaligned_vectors(A: T.Buffer((1024,), "float32"), C: T.Buffer((1024,), "int
     tile = T.alloc_shared((256,), "float32")
     tile.vstore([tx * 4], A.vload([tx * 4], dtype="float32x4"))
     A[tx] = tile[255 - tx]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_text(name):
+    assert trace(KERNELS[name]).cuda_source(locations=False) == EXPECTED[name]
