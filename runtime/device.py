@@ -58,12 +58,16 @@ def bindings() -> Any:
                           f"cuda-bindings: run pip install 'kernelwright[cuda]' ({problem})") from problem
 
 
+class DriverError(LaunchError):
+    """The driver refused a call; the message has the call and the driver's name for what went wrong."""
+
+
 def _call(function: str, *arguments: Any) -> Any:
-    """One call of the driver through cuda-bindings. Raises `LaunchError` with the driver's name for what went wrong."""
+    """One call of the driver through cuda-bindings. Raises `DriverError`."""
     driver = bindings()
     status, *values = getattr(driver, function)(*arguments)
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise LaunchError(f"{function}: {status.name}")
+        raise DriverError(f"{function} failed: {status.name}")
     return values[0] if values else None
 
 
@@ -109,7 +113,7 @@ class Device:
         with self.current():
             for loaded in self._loaded.values():
                 loaded.unload()
-        del self._context
+        self._context.detach()     # PyCUDA's destructor would detach it as if it were not the primary one
 
 
 def device(ordinal: int) -> Device:
@@ -200,17 +204,22 @@ class Loaded:
         """Enqueue the kernel. `shared` counts the dynamic bytes of a block. Raises `LaunchError` where the driver refuses."""
         driver = pycuda_driver()
         handle = stream_handle(stream)
-        with self.device.current():
-            try:
-                if shared > self.shared_allowed:
-                    self._allow_shared(shared)
-                if handle == 0 or isinstance(stream, driver.Stream):
-                    self.function._launch_kernel(grid, block, parameters.buffer, shared, stream if handle else None)
-                else:
-                    self._launch_foreign(grid, block, shared, parameters, handle)
-            except driver.Error as problem:
-                raise LaunchError(f"{self.entry} with grid {grid}, block {block} and {shared} bytes of dynamic shared memory: "
-                                  f"{problem}") from problem
+        with self.device.current(), self._told(grid, block, shared):
+            if shared > self.shared_allowed:
+                self._allow_shared(shared)
+            if handle == 0 or isinstance(stream, driver.Stream):
+                self.function._launch_kernel(grid, block, parameters.buffer, shared, stream if handle else None)
+            else:
+                self._launch_foreign(grid, block, shared, parameters, handle)
+
+    @contextmanager
+    def _told(self, *launch: Any) -> Iterator[None]:
+        """What the driver refuses is said with the launch that it refused."""
+        try:
+            yield
+        except (pycuda_driver().Error, DriverError) as problem:
+            raise LaunchError("{} with grid {}, block {} and {} bytes of dynamic shared memory: {}".format(
+                self.entry, *launch, problem)) from problem
 
     def unload(self) -> None:
         """Give the code's memory back; the kernel cannot be launched any more."""
