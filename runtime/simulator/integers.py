@@ -6,7 +6,7 @@ the expression could leave int64. So the result is always the mathematical one, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -58,11 +58,11 @@ def _max(a: Value, *rest: Value) -> Value:
     return a
 
 
-_HELPERS = {"_int": _int, "_nonzero": _nonzero, "_truncdiv": _truncdiv, "_truncmod": _truncmod, "_select": _select,
+_HELPERS: dict[str, Any] = {"_int": _int, "_nonzero": _nonzero, "_truncdiv": _truncdiv, "_truncmod": _truncmod, "_select": _select,
             "_min": _min, "_max": _max, "check_shift": check_shift}
 
 
-# How each operator is written in Python, over operands already written; `bits` is the width of the node it computes.
+# How each operator is written in Python, over names of its operands; `bits` is the width of the node it computes.
 _WRITTEN: dict[str, Callable[[list[str], int], str]] = {
     si.PRODUCT: lambda a, bits: "*".join(a),
     si.FLOORDIV: lambda a, bits: f"{a[0]}//{a[1]}",
@@ -87,24 +87,41 @@ _WRITTEN: dict[str, Callable[[list[str], int], str]] = {
 }
 
 
-def _write(e: Int, names: Mapping[Int, str], bits: int, truth: bool = False) -> str:
-    """`e` as Python source, in parentheses; a relation gives a bool where `truth` is asked for and 0 or 1 elsewhere."""
-    if e.op is si.CONST:
-        return f"({bool(e.value) if truth else e.value})"
-    if e.op is si.SYMBOL:
-        return names[e] if not truth else f"({names[e]}!=0)"
-    if e.op is si.SUM:
-        terms = [f"{c}*{_write(a, names, bits)}" if c != 1 else _write(a, names, bits) for a, c in zip(e.args, e.coefs)]
-        written = "+".join(terms + [str(e.value)] * (e.value != 0))
-    else:
-        relational = (si.LAND, si.LOR)
-        args = [_write(a, names, bits, truth=e.op in relational or e.op is si.SELECT and k == 0) for k, a in enumerate(e.args)]
+class _Writer:
+    """Writes an expression as the lines of a Python function, each node once however often it is used."""
+
+    def __init__(self, symbols: tuple[Int, ...], bits: int) -> None:
+        self.names = {s: f"x{k}" for k, s in enumerate(symbols)}
+        self.bits = bits
+        self.lines: list[str] = []
+        self.done: dict[tuple[Int, bool], str] = {}
+
+    def write(self, e: Int, truth: bool = False) -> str:
+        """The name of `e`'s value; a relation's is a bool where `truth` is asked for and 0 or 1 elsewhere."""
+        if e.op is si.CONST:
+            return str(bool(e.value) if truth else e.value if e.value >= 0 else f"({e.value})")
+        if e.op is si.SYMBOL and not truth:
+            return self.names[e]
+        name = self.done.get((e, truth))
+        if name is None:
+            written = self._operation(e, truth)
+            name = self.done[e, truth] = f"t{len(self.lines)}"
+            self.lines.append(f"    {name} = {written}")
+        return name
+
+    def _operation(self, e: Int, truth: bool) -> str:
+        if truth and e.op not in si.RELATIONS:
+            return f"{self.write(e)}!=0"
+        if not truth and e.op in si.RELATIONS:
+            return f"_int({self.write(e, truth=True)})"
+        if e.op is si.SUM:
+            terms = [f"{c}*{self.write(a)}" if c != 1 else self.write(a) for a, c in zip(e.args, e.coefs)]
+            return "+".join(terms + [str(e.value)] * (e.value != 0))
+        of_truths = len(e.args) if e.op in (si.LAND, si.LOR) else 1 if e.op is si.SELECT else 0
+        args = [self.write(a, truth=k < of_truths) for k, a in enumerate(e.args)]
         if e.op in (si.FLOORDIV, si.FLOORMOD) and e.args[1].op is not si.CONST:
             args[1] = f"_nonzero({args[1]})"
-        written = _WRITTEN[e.op](args, bits)
-    if e.op in si.RELATIONS:
-        return f"({written})" if truth else f"_int({written})"
-    return f"(({written})!=0)" if truth else f"({written})"
+        return _WRITTEN[e.op](args, self.bits)
 
 
 @lru_cache(maxsize=4096)
@@ -114,27 +131,26 @@ def function_of(e: Int, bits: int = 64, truth: bool = False) -> Callable[..., Va
     Raises `Undefined` where a divisor is zero or a shift amount outside [0, bits).
     """
     symbols = si.free_symbols(e)
-    names = {s: f"x{k}" for k, s in enumerate(symbols)}
-    source = f"lambda {', '.join(names.values())}: {_write(e, names, bits, truth)}"
-    function: Callable[..., Value] = eval(source, dict(_HELPERS))
+    writer = _Writer(symbols, bits)
+    result = writer.write(e, truth)
+    source = "\n".join([f"def function({', '.join(writer.names.values())}):", *writer.lines, f"    return {result}"])
+    scope = dict(_HELPERS)
+    exec(source, scope)
+    function: Callable[..., Value] = scope["function"]
     return function
 
 
-@lru_cache(maxsize=4096)
 def fits_int64(e: Int, sizes: tuple[int, ...]) -> bool:
     """True where no number on the way can leave int64, when the symbols (in order) are at most `sizes` in magnitude."""
     known = dict(zip(si.free_symbols(e), sizes))
-    peak = 0
 
     def size(x: Int) -> int:
-        nonlocal peak
-        inner = [size(a) for a in x.args]
-        own = known[x] if x.op is si.SYMBOL else abs(x.value) if x.op is si.CONST else _SIZES[x.op](x, inner)
-        peak = max(peak, own)
-        return own
+        if x not in known:
+            known[x] = abs(x.value) if x.op is si.CONST else _SIZES[x.op](x, [size(a) for a in x.args])
+        return known[x]
 
     size(e)
-    return peak < _INT64
+    return max(known.values(), default=0) < _INT64
 
 
 def _product(x: Int, a: list[int]) -> int:
