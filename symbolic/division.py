@@ -190,7 +190,7 @@ def _by_negative(S: Engine, e: Int, a: Int, d: int) -> Int:
     if d == 0:
         return e
     if d == -1:
-        return S.fire(rules.DIV_MINUS_ONE, e, x=a) if fits(S, scale(a, -1)) else e
+        return S.fire(rules.DIV_MINUS_ONE, e, x=a) if interval(S, a)[0] > INT32[0] else e
     lo, hi = interval(S, a)
     if lo > -INF and hi < INF and lo // d == hi // d:
         return S.fire(rules.DIV_BETWEEN_DOWN, e, x=a, d=const(d), k=const(lo // d))

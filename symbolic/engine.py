@@ -58,6 +58,7 @@ from symbolic.rules import DISTRIBUTE, EXACT, FIXED, MAX_PLUS_MIN, Rule
 if TYPE_CHECKING:
     from symbolic.facts import Facts
 
+_ROUNDS: Final = 4              # the form that is read, read again, is nearly always itself at once
 _MANY: Final = 48               # a product of sums with more terms than this stays a product
 
 
@@ -84,9 +85,13 @@ class Engine:
         """The readable simplest form of `e`."""
         found = self.results.get(e)
         if found is None:
-            found = present(self, self.canon(e))
-            if operations_count(found) > operations_count(e):
-                found = e
+            found = e
+            for _ in range(_ROUNDS):
+                before, found = found, present(self, self.canon(found))
+                if operations_count(found) > operations_count(before):
+                    found = before
+                if found is before:
+                    break
             self.results[e] = found
             self.results[found] = found
         return found
@@ -113,8 +118,9 @@ class Engine:
     # ---- the algebra of canonical forms: what the table's right sides are built with --------------------------------
 
     const = staticmethod(const)
-    add = staticmethod(add)
-    sub = staticmethod(sub)
+
+    def add(self, a: Int, b: Int) -> Int: return _tidy(self, add(a, b))
+    def sub(self, a: Int, b: Int) -> Int: return _tidy(self, sub(a, b))
 
     @staticmethod
     def neg(a: Int) -> Int: return scale(a, -1)
@@ -210,7 +216,7 @@ def _exact(S: Engine, e: Int, t: Int, c: int) -> Int:
             continue
         x, d = f.args
         others = factors[:i] + factors[i + 1:]
-        if d.op is CONST and c % d.value == 0 and divides(S, d.value, x):
+        if d.op is CONST and abs(d.value) > 1 and c % d.value == 0 and divides(S, d.value, x):
             whole = S.fire(EXACT, mul(d, f), d=d, x=x)
             return add(sub(e, scale(t, c)), scale(S.expand(whole, product(others)), c // d.value))
     return e

@@ -320,6 +320,8 @@ def _division(op: str, a: Like, b: Like) -> Int:
                          else _truncdiv(n, d) if op is TRUNCDIV else n - d * _truncdiv(n, d))
         if d == 1:
             return a if op is FLOORDIV or op is TRUNCDIV else ZERO
+        if d == -1 and (op is FLOORMOD or op is TRUNCMOD):
+            return ZERO
     return _intern(op, (a, b))
 
 

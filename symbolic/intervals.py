@@ -50,7 +50,7 @@ Interval: TypeAlias = tuple[int, int]
 INF: Final = 1 << 200
 _FAR: Final = 1 << 100
 INT32: Final = (-(1 << 31), (1 << 31) - 1)
-_STEPS: Final = 48          # how many combinations of facts one question may try
+_STEPS: Final = 32          # how many combinations of facts one question may try
 _DEPTH: Final = 5
 
 

@@ -169,7 +169,8 @@ def equal(S: Engine, a: Int, b: Int) -> Int:
 
 def unequal(S: Engine, a: Int, b: Int) -> Int:
     """`a != b`."""
-    return integers.lnot(equal(S, a, b))
+    same = equal(S, a, b)
+    return integers.lnot(same) if same.op is CONST or same.op is EQ else S.lnot(same)
 
 
 # ---- select, and, or ---------------------------------------------------------------------------------------------------

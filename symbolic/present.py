@@ -182,6 +182,8 @@ def _present_operands(S: Engine, e: Int) -> Int:
 
 def _present_sum(S: Engine, e: Int) -> Int:
     form = digits(e)
+    if form is not e and S.facts.congruent:
+        form = _without_zeros(S, form)
     if form is not e:
         plain = _absorb(S, e)
         if work(plain) + _SLACK < work(form) and _partial_sums_fit(S, plain):
@@ -193,7 +195,7 @@ def _present_sum(S: Engine, e: Int) -> Int:
     terms: Terms = {}
     total = const(form.value)
     for t, c in zip(form.args, form.coefs):
-        if S.facts.congruent and t.op is FLOORDIV and t.args[1].op is CONST:
+        if S.facts.congruent:
             t, c = _coarse(S, t, c)
         total = add(total, scale(present(S, t), c))
     if total.op is SUM:
@@ -202,13 +204,26 @@ def _present_sum(S: Engine, e: Int) -> Int:
     return total
 
 
+def _without_zeros(S: Engine, form: Int) -> Int:
+    """`form` without the remainders that the facts make 0."""
+    from symbolic.intervals import divides
+    terms = {t: c for t, c in terms_of(form).items()
+             if not any([f.op is FLOORMOD and f.args[1].op is CONST and divides(S, f.args[1].value, f.args[0])
+                         for f in factors_of(t)])}
+    return make_sum(terms, constant_of(form))
+
+
 def _coarse(S: Engine, t: Int, c: int) -> tuple[Int, int]:
     """`4*(n // 16)` made `n // 4` where 16 divides n: row `div-refine` from right to left."""
     from symbolic.intervals import divides
-    x, d = t.args
-    share = gcd(c, d.value)
-    if share > 1 and divides(S, d.value, x):
-        return floordiv(x, d.value // share), c // share
+    factors = factors_of(t)
+    for i, f in enumerate(factors):
+        if f.op is FLOORDIV and f.args[1].op is CONST:
+            x, d = f.args
+            share = gcd(c, d.value)
+            if share > 1 and divides(S, d.value, x):
+                finer = floordiv(x, d.value // share)
+                return product((*factors[:i], finer, *factors[i + 1:])), c // share
     return t, c
 
 
@@ -226,7 +241,7 @@ def _absorb(S: Engine, e: Int) -> Int:
     """Terms outside drawn into a division, `k*m + k*((x) // d)` made `k*((x + m*d) // d)`, where that is less work."""
     from symbolic.intervals import fits
     for t, k in list(terms_of(e).items()):
-        if t.op is not FLOORDIV or t.args[1].op is not CONST or len(e.args) + (e.value != 0) < 2:
+        if t.op is not FLOORDIV or t.args[1].op is not CONST or t.args[1].value <= 0 or len(e.args) + (e.value != 0) < 2:
             continue
         x, d = t.args
         outside, inside = terms_of(e), terms_of(x)
