@@ -34,12 +34,12 @@ class Buffer(Nameable):
     def __repr__(self) -> str:
         return f"<buffer {self.decl.name}: {shape_text(self.decl, self.recorder)} {self.decl.dtype}, {self.decl.scope}>"
 
-    def learn_name(self, name: str) -> None:
+    def learn_name(self, name: str) -> Node | None:
         decl = self.decl
         if not decl.name:
             decl.name = name
-            if not decl.storage.name:
-                decl.storage.name = name
+            decl.storage.name = decl.storage.name or name
+        return None
 
     # -- what it is
 

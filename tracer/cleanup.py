@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tracer import operations as ops
 from tracer.ir import Function, Node, Region
 from tracer.operations import Effect
 
 
 def remove_unused(function: Function) -> None:
-    """Drop every pure node and every load that nothing uses, directly or through another such node."""
+    """Drop every pure node, every load and every guarded load that nothing uses, directly or through another such node."""
     used = {node for node, _ in function.assumptions}
     # Backwards, so that the users of a node are met before it.
     _sweep(function.device, used)
@@ -20,7 +21,7 @@ def _sweep(region: Region, used: set[Node]) -> None:
         used.add(region.result)
     kept = []
     for node in reversed(region.nodes):
-        if node.op.effect in (Effect.PURE, Effect.READ) and node not in used:
+        if node not in used and (node.op.effect in (Effect.PURE, Effect.READ) or node.op is ops.IF_THEN_ELSE):
             continue
         kept.append(node)
         used.update(node.operands)

@@ -61,4 +61,4 @@ def side_condition(op: Operation, dtype: DType, values: Sequence[Int | None]) ->
 
 # Operations whose result is taken to fit its signed dtype when it comes from indices and extents alone: the launcher
 # and the simulator check that. Everything else that may not fit wraps, and is an atom of its own.
-ASSUMED_TO_FIT = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.ABS, ops.SHL, ops.FLOORDIV, ops.TRUNCDIV})
+ASSUMED_TO_FIT = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.ABS, ops.FLOORDIV, ops.TRUNCDIV})

@@ -63,6 +63,7 @@ class Recorder:
         self._entry: FrameType | None = None
         self._seen: tuple[FrameType | None, int, int] = (None, -1, -1)
         self._passed: dict[FrameType, list[Any]] = {}
+        self._named_in: dict[Node, FrameType] = {}
         self._cells: dict[tuple[FrameType, str], Any] = {}
 
     @contextmanager
@@ -78,6 +79,7 @@ class Recorder:
             self._entry = None
             self._seen = (None, -1, -1)
             self._passed.clear()
+            self._named_in.clear()
             self._cells.clear()
 
     # ------------------------------------------------------------------ lines and names
@@ -129,12 +131,25 @@ class Recorder:
                 continue
             if isinstance(held, Nameable):
                 if held.recorder is self:
-                    held.learn_name(name)
+                    self._name(held, name, frame)
                     self._watch_cell(frame, name, held)
             elif type(held) in (list, tuple):
                 for position, item in enumerate(held[:64]):
                     if isinstance(item, Nameable) and item.recorder is self:
-                        item.learn_name(f"{name}_{position}")
+                        self._name(item, f"{name}_{position}", frame)
+
+    def _name(self, held: Nameable, name: str, frame: FrameType) -> None:
+        named = held.learn_name(name)
+        if named is not None:
+            self._named_in[named] = frame
+
+    def held_by_name(self, node: Node) -> bool:
+        """True where a variable of a frame that is still running holds `node`; a helper that has returned holds nothing."""
+        namer = self._named_in.get(node)
+        frame = self._author_frame() if namer is not None else None
+        while frame is not None and frame is not namer:
+            frame = frame.f_back
+        return frame is not None
 
     def _watch_cell(self, frame: FrameType, name: str, held: Nameable) -> None:
         """Report a mutable scalar whose Python name was bound to a new value inside a loop: the update would be lost."""
@@ -358,13 +373,24 @@ class Recorder:
                 return other
         return node
 
-    def move(self, nodes: Sequence[Node], target: Region) -> None:
-        """Take `nodes` out of the regions they stand in and append them to `target`, in order."""
+    def copy(self, nodes: Sequence[Node], target: Region, copies: dict[Node, Node] | None = None) -> dict[Node, Node]:
+        """Append copies of `nodes` (pure ones and loads, in program order) to `target`; returns original -> copy.
+
+        An original that nothing else uses is dropped when the trace ends, so this moves what only `target` needs.
+        """
+        copies = {} if copies is None else copies
         for node in nodes:
-            assert node.parent is not None
-            node.parent.nodes.remove(node)
-            node.parent = target
-            target.nodes.append(node)
+            inner = tuple(Region() for _ in node.regions)
+            for region, made in zip(node.regions, inner):
+                self.copy(region.nodes, made, copies)
+                made.result = None if region.result is None else copies.get(region.result, region.result)
+            operands = tuple(copies.get(o, o) for o in node.operands)
+            copy = Node(node.op, operands, node.dtype, node.attrs, inner, node.location, node.name, parent=target)
+            if copy.dtype is not None and is_exact(copy.dtype):
+                copy.sym = self._mathematics(copy)
+            copies[node] = copy
+            target.nodes.append(copy)
+        return copies
 
 
 class Nameable:
@@ -373,8 +399,8 @@ class Nameable:
     __slots__ = ()
     recorder: Recorder
 
-    def learn_name(self, name: str) -> None:
-        """The author calls it `name`."""
+    def learn_name(self, name: str) -> Node | None:
+        """The author calls it `name`. Returns the node that had no name before, if there is one."""
         raise NotImplementedError
 
     @property

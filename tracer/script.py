@@ -211,8 +211,7 @@ class Printer:
 
     def assign(self, node: Node, expression: str) -> None:
         # Reading a mutable scalar into a variable takes its value now: `+x`.
-        plain_cell = node.op is ops.LOAD and node.attrs["buffer"].cell
-        self.write(f"{self.name(node)} = {'+' if plain_cell else ''}{expression}")
+        self.write(f"{self.name(node)} = {'+' if _is_cell_load(node) else ''}{expression}")
 
     def flush(self) -> None:
         """Give every value that waits to be written inside its use a line of its own."""
@@ -333,39 +332,37 @@ def _all_inline(printer: Printer, nodes: Sequence[Node], result: Node) -> bool:
 
 def _if_then_else(printer: Printer, node: Node) -> None:
     """`T.if_then_else(c, a, b)`: each branch is one expression."""
-    for region, in ((r,) for r in node.regions):
-        assert region.result is not None
     printer.consume(Node(ops.IF, node.operands, None, {}))
     condition = printer.operand(node.operands[0])[0]
-    outer, branches = printer.inline, []
-    for region in node.regions:
-        assert region.result is not None
-        branches.append(_branch(printer, region))
-    printer.inline = outer
-    call = f"T.if_then_else({condition}, {', '.join(branches)})"
+    expression = f"T.if_then_else({condition}, {', '.join(_Branch(printer, region).text() for region in node.regions)})", 9
     if printer.uses[node] == 1 and node.name is None:
-        printer.pending.append((node, (call, 9)))
+        printer.pending.append((node, expression))
     else:
-        printer.write(f"{printer.name(node)} = {call}")
+        printer.assign(node, expression[0])
 
 
-def _branch(printer: Printer, region: Region) -> str:
-    """A branch's expression. A value used twice in it is kept in a dict, since a variable would take it out of the branch."""
-    assert region.result is not None
-    inner = Printer(printer.source)
-    inner.names = printer.names
-    texts: dict[Node, tuple[str, int]] = {}
-    inner.inline = {}
-    for node in region.nodes:
-        inner.inline = texts
-        texts[node] = inner.expression(node) if node.op is not ops.IF_THEN_ELSE else _nested(inner, node, texts)
-    inner.inline = texts
-    return inner.operand(region.result)[0]
+class _Branch(Printer):
+    """Prints a region as one expression. A value that needs a name gets it as the parameter of a lambda, which is evaluated in place."""
 
+    def __init__(self, outer: Printer, region: Region) -> None:
+        super().__init__(outer.source)
+        self.names, self.branch = outer.names, region
+        self.bound: list[tuple[str, str]] = []
 
-def _nested(printer: Printer, node: Node, texts: dict[Node, tuple[str, int]]) -> tuple[str, int]:
-    condition = printer.operand(node.operands[0])[0]
-    return f"T.if_then_else({condition}, {', '.join(_branch(printer, r) for r in node.regions)})", 9
+    def assign(self, node: Node, expression: str) -> None:
+        self.bound.append((self.name(node), f"{'+' if _is_cell_load(node) else ''}{expression}"))
+
+    def text(self) -> str:
+        result = self.branch.result
+        assert result is not None
+        for node in self.branch.nodes:
+            self.node(node)
+        self.consume(Node(ops.SELECT, (result,), None, {}))
+        expression = self.operand(result)[0]
+        self.flush()
+        for name, value in reversed(self.bound):
+            expression = f"(lambda {name}: {expression})({value})"
+        return expression
 
 
 def _while(printer: Printer, node: Node) -> None:

@@ -46,12 +46,14 @@ class Value(Nameable):
         assert self._node.dtype is not None
         return self._node.dtype
 
-    def learn_name(self, name: str) -> None:
+    def learn_name(self, name: str) -> Node | None:
         node = self._node
-        if node.name is None and node.op is not ops.CONST:
-            node.name = name
-            if node.op is ops.EXTENT:
-                self._node = self.recorder.name_extent(node)
+        if node.name is not None or node.op is ops.CONST:
+            return None
+        node.name = name
+        if node.op is ops.EXTENT:
+            self._node = self.recorder.name_extent(node)
+        return node
 
     @property
     def made_in(self) -> Region | None:
@@ -186,9 +188,10 @@ class Cell(Value):
     def dtype(self) -> DType:
         return self.buffer.dtype
 
-    def learn_name(self, name: str) -> None:
+    def learn_name(self, name: str) -> Node | None:
         if not self.buffer.name:
             self.buffer.name = self.buffer.storage.name = name
+        return None
 
     @property
     def home(self) -> Region | None:
@@ -473,43 +476,35 @@ def if_then_else(condition: Any, a: Any, b: Any) -> Value:
     """`a` where `condition` holds, else `b`; the loads written inside the call are performed only where they are chosen."""
     recorder = current()
     recorder.observe()
-    parent = recorder.region
     chosen = as_condition(condition, "T.if_then_else", recorder)
     nodes = _operands(ops.IF_THEN_ELSE, [a, b], recorder)
     if chosen.op is ops.CONST:
         return wrap(nodes[0] if chosen.attrs["value"] else nodes[1], recorder)
     branches = (Region(), Region())
-    private = [_private_slice(node, keep=[chosen, nodes[1 - k]], parent=parent) for k, node in enumerate(nodes)]
-    shared = set(private[0]) & set(private[1])
-    for branch, slice_, node in zip(branches, private, nodes):
-        recorder.move([n for n in slice_ if n not in shared], branch)
-        branch.result = node
+    shared = set(slice_of([chosen], recorder))
+    for branch, node in zip(branches, nodes):
+        private = [n for n in slice_of([node], recorder) if n not in shared]
+        branch.result = recorder.copy(private, branch).get(node, node)
     return wrap(recorder.record(ops.IF_THEN_ELSE, [chosen], nodes[0].dtype, regions=branches), recorder)
 
 
-def _private_slice(root: Node, keep: list[Node], parent: Region) -> list[Node]:
-    """The nodes at the end of `parent` that only `root` needs, and that the author has not named: they belong to its branch.
+def slice_of(roots: list[Node], recorder: Recorder) -> list[Node]:
+    """The pure nodes and loads at the end of the innermost region that `roots` need and no running frame's variable holds, in order.
 
-    A store or another effect between such a load and here would change what it reads, so the slice ends there.
+    They are what the author wrote inside the call at hand. A store or another effect between such a load and here would change
+    what it reads, so the slice ends there; what a variable holds was written before, and stays where it is.
     """
-    tail: list[Node] = []
-    for node in reversed(parent.nodes):
-        if not (node.op.pure or node.op is ops.LOAD or node.op is ops.IF_THEN_ELSE):
+    needed, slice_ = set(roots), []
+    for node in reversed(recorder.region.nodes):      # users come before what they use
+        if not (node.op.pure or node.op in (ops.LOAD, ops.IF_THEN_ELSE)):
             break
-        tail.append(node)
-    needed: set[Node] = {root}
-    kept: set[Node] = set(keep)
-    slice_: list[Node] = []
-    for node in tail:      # from the last node backwards: users come before what they use
-        inner = {o for region in node.regions for n in region.walk() for o in n.operands}
-        inner |= {region.result for region in node.regions if region.result is not None}
-        operands = set(node.operands) | inner
-        if node in needed and node not in kept and node.name is None:
+        if node in needed and not recorder.held_by_name(node):
             slice_.append(node)
-            needed |= operands
-        else:
-            kept |= operands
-    return [node for node in reversed(slice_) if node not in kept]
+            needed.update(node.operands)
+            for inner in (r for r in node.regions):
+                needed.update(o for n in inner.walk() for o in n.operands)
+                needed.update([inner.result] if inner.result is not None else [])
+    return slice_[::-1]
 
 
 def let(value: Any, dtype_: Any = None) -> Value:
