@@ -96,15 +96,15 @@ class Recorder:
         frame = self._author_frame()
         return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
-    def observe(self) -> Location | None:
-        """The author's line that is running now, after learning the names of what earlier lines bound."""
+    def observe(self, always: bool = False) -> Location | None:
+        """The author's line that is running now, after learning the names of what earlier lines (`always`: or this one) bound."""
         self.raise_late_error()
         frame = self._author_frame()
         if frame is None:
             return None
         line, step = frame.f_lineno, frame.f_lasti
         seen_frame, seen_line, seen_step = self._seen
-        if frame is not seen_frame or line != seen_line or step < seen_step:
+        if always or frame is not seen_frame or line != seen_line or step < seen_step:
             self._learn_names(frame, callers=frame is not seen_frame)
         self._seen = (frame, line, step)
         return Location(frame.f_code.co_filename, line, frame.f_code.co_name)
@@ -241,7 +241,7 @@ class Recorder:
 
     def close(self, region: Region) -> None:
         """Leave `region`: values made in it can no longer be used."""
-        self.observe()
+        self.observe(always=True)
         while self._regions[-1] is not region:     # an exception left inner regions open
             self._leave()
         self._leave()
@@ -385,7 +385,7 @@ class Recorder:
                 self.copy(region.nodes, made, copies)
                 made.result = None if region.result is None else copies.get(region.result, region.result)
             operands = tuple(copies.get(o, o) for o in node.operands)
-            copy = Node(node.op, operands, node.dtype, node.attrs, inner, node.location, node.name, parent=target)
+            copy = Node(node.op, operands, node.dtype, node.attrs, inner, node.location, parent=target)
             if copy.dtype is not None and is_exact(copy.dtype):
                 copy.sym = self._mathematics(copy)
             copies[node] = copy

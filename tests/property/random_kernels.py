@@ -80,6 +80,7 @@ class Generator:
         self.cells: list[tuple[str, str]] = []
         self.loops: list[str] = []
         self.count = 0
+        self.in_index = False
 
     def name(self, prefix: str) -> str:
         self.count += 1
@@ -103,7 +104,11 @@ class Generator:
             return Expr("floormod", "int32", (Expr("loop", "int32", value=self.random.choice(self.loops)), Expr("literal", "int32", value=WIDTH)))
         if r < 0.7:
             return Expr("floormod", "int32", (Expr("thread", "int32"), Expr("literal", "int32", value=WIDTH)))
-        return Expr("floormod", "int32", (self.expr("int32", depth - 1), Expr("literal", "int32", value=WIDTH)))
+        # Index arithmetic on thread and loop indices may not overflow (that is an error), so what follows is made of data.
+        outer, self.in_index = self.in_index, True
+        data = self.expr("int32", depth - 1)
+        self.in_index = outer
+        return Expr("floormod", "int32", (data, Expr("literal", "int32", value=WIDTH)))
 
     def expr(self, dtype: str, depth: int) -> Expr:
         r = self.random.random()
@@ -134,9 +139,9 @@ class Generator:
         return Expr(op, dtype, (left, right))
 
     def leaf(self, dtype: str, depth: int) -> Expr:
-        named = [Expr("let", dtype, value=n) for n, d in self.lets if d == dtype]
+        named = [Expr("let", dtype, value=n) for n, d in self.lets if d == dtype and not self.in_index]
         named += [Expr("cell", dtype, value=n) for n, d in self.cells if d == dtype]
-        if dtype == "int32":
+        if dtype == "int32" and not self.in_index:
             named += [Expr("loop", dtype, value=n) for n in self.loops] + [Expr("thread", dtype)]
         r = self.random.random()
         if named and r < 0.45:
