@@ -335,6 +335,19 @@ def test_index_overflow() -> None:
         f"  in block (0, 0, 0), thread (1, 0, 0) and 62 more\n  at {at(index_product, '% 7')}")
 
 
+def wide_product(A: T.Buffer(("n",), "int32"), m: T.int64) -> None:
+    T.device_entry()
+    tx = T.thread_id([64])
+    A[(tx * m * m) % 7] = 1
+
+
+def test_index_overflow_of_64_bits() -> None:
+    """tx * 2**64 is 0 in 64 bits, which no range check of the wrapped value would see."""
+    assert refused(IndexOverflowError, wide_product, zeros(8, dtype="int32"), 2**32) == (
+        "index arithmetic leaves int64: m*m*tx is 18446744073709551616, not in [-9223372036854775808, 9223372036854775807]\n"
+        f"  in block (0, 0, 0), thread (1, 0, 0) and 62 more\n  at {at(wide_product, '% 7')}")
+
+
 def test_index_arithmetic_is_exact_where_it_fits() -> None:
     a = zeros(8, dtype="int32")
     run(trace(index_product), a, 5000)

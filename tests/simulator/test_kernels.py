@@ -222,19 +222,22 @@ def test_shared_scalar() -> None:
     assert (a == np.array([7, 39, 71, 103])[:, None]).all()
 
 
-def test_a_value_is_what_it_was() -> None:
-    def swap(A: T.Buffer((2, 32), "int32")) -> None:
+@pytest.mark.parametrize("name", ["int32", "float32"])
+@pytest.mark.parametrize("scope", ["local", "shared"])
+def test_a_value_is_what_it_was(name: str, scope: str) -> None:
+    def swap(A: T.Buffer((2, 32), name)) -> None:
         T.device_entry()
         tx = T.thread_id([32])
         t = A[0, tx]
         A[0, tx] = A[1, tx]
         A[1, tx] = t
-        x = T.local_scalar("int32", 5)
-        old = x + 0
-        x.assign(9)
+        x = T.alloc_buffer((1,), name, scope=scope)
+        x[0] = 5
+        old = x[0]
+        x[0] = 9
         A[0, tx] = A[0, tx] + old
 
-    a = np.arange(64, dtype=np.int32).reshape(2, 32)
+    a = np.arange(64).reshape(2, 32).astype(name)
     expected = a[::-1].copy()
     expected[0] += 5
     run(trace(swap), a)
