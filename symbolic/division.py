@@ -57,6 +57,10 @@ def mod(S: Engine, a: Int, d: Int) -> Int:
         return e
     if not _nonzero(S, d):
         return e
+    if S.facts.congruent and d.op is CONST and d.value > 0:
+        m, r = congruence(S, a)
+        if m % d.value == 0:
+            return S.fire(rules.MOD_KNOWN, e, x=a, d=d, r=const(r % d.value))
     return S.fire(rules.MOD_DEFINITION, e, x=a, d=d)
 
 
@@ -209,12 +213,12 @@ def _by_expression(S: Engine, e: Int, a: Int, d: Int) -> Int:
         return e
     if a is ZERO:
         return S.fire(rules.DIV_ZERO, e, d=d)
-    q, r = _multiples(S, a, d)
-    if q is not ZERO and _fits_within(S, r, a):
-        return S.fire(rules.DIV_SPLIT, e, d=d, q=q, r=r)
     positive = interval(S, d)[0] > 0 or nonnegative(S, add(d, integers.MINUS_ONE))
     if not positive:
         return e
+    q, r = _multiples(S, a, d)
+    if q is not ZERO and _fits_within(S, r, a):
+        return S.fire(rules.DIV_SPLIT, e, d=d, q=q, r=r)
     if nonnegative(S, a):
         if nonnegative(S, add(sub(d, a), integers.MINUS_ONE)):
             return S.fire(rules.DIV_BETWEEN, e, x=a, d=d, k=ZERO)

@@ -115,6 +115,12 @@ class Engine:
         self.log.insert(where, (rule, before, result, bound))
         return result
 
+    def note(self, rule: Rule, before: Int, after: Int, **bound: Int) -> Int:
+        """`after`, which the caller built by `rule` itself."""
+        if self.log is not None:
+            self.log.append((rule, before, after, bound))
+        return after
+
     # ---- the algebra of canonical forms: what the table's right sides are built with --------------------------------
 
     const = staticmethod(const)
@@ -239,11 +245,9 @@ def _distribute(S: Engine, a: Int, b: Int) -> Int:
     whole = S.expand(a, b)
     if whole.op is PRODUCT or not _terms_fit(S, whole):
         return mul(a, b)
-    if S.log is not None:
-        x, y = (a, b) if a.op is SUM else (b, a)
-        first = scale(x.args[0], x.coefs[0])
-        S.log.append((DISTRIBUTE, mul(a, b), whole, {"x": first, "y": sub(x, first), "z": y}))
-    return whole
+    x, z = (a, b) if a.op is SUM else (b, a)
+    first = scale(x.args[0], x.coefs[0])
+    return S.note(DISTRIBUTE, mul(a, b), whole, x=first, y=sub(x, first), z=z)
 
 
 def _terms_fit(S: Engine, e: Int) -> bool:

@@ -48,7 +48,7 @@ class Facts:
     """A growing set of facts. A scope sees what its parent knows, now and later; the parent never sees the scope's."""
 
     __slots__ = ("parent", "narrows", "congruent", "linear", "_contradictory", "_ranges", "_residues", "_about_term",
-                 "_relations", "_version", "_stamp", "_own_engine", "_own")
+                 "_relations", "_excluded", "_version", "_stamp", "_own_engine", "_own")
 
     def __init__(self, parent: Facts | None = None) -> None:
         self.parent = parent
@@ -56,6 +56,7 @@ class Facts:
         self._residues: dict[Int, tuple[int, int]] = {}
         self._about_term: dict[Int, list[tuple[Int, int]]] = {}
         self._relations: dict[Int, Int] = {}
+        self._excluded: dict[Int, set[int]] = {}
         self._contradictory = False
         self._version = 0
         self._stamp = -1
@@ -112,6 +113,7 @@ class Facts:
         elif e.op is NE and e.args[1].op is CONST:
             x, value = e.args[0], e.args[1].value
             lo, hi = interval(engine, engine.canon(x))
+            self._excluded.setdefault(x, set()).add(value)
             if value == lo: self._narrow(x, lo + 1, INF)
             if value == hi: self._narrow(x, -INF, hi - 1)
         self._changed()
@@ -204,7 +206,7 @@ class Facts:
         result = engine.simplify(to_int(expr))
         lines = [f"{to_int(expr)!r}"]
         for rule, before, after, bound in engine.log:
-            given = ", ".join(f"{k} = {v!r}" for k, v in bound.items())
+            given = ", ".join(f"{name} = {bound[name]!r}" for name in rule.variables)
             lines.append(f"  {before!r} -> {after!r}\n      {rule}\n      with {given}")
         return "\n".join([*lines, f"{result!r}"])
 
@@ -238,11 +240,17 @@ class Facts:
 
     def _interval(self, x: Int) -> Interval:
         lo, hi = self._ranges.get(x, _UNKNOWN)
-        facts = self.parent
+        facts: Facts | None = self.parent
         while facts is not None:
             a, b = facts._ranges.get(x, _UNKNOWN)
             if a > lo: lo = a
             if b < hi: hi = b
+            facts = facts.parent
+        facts = self
+        while facts is not None:
+            if facts._excluded and x in facts._excluded:
+                while lo in facts._excluded[x]: lo += 1
+                while hi in facts._excluded[x]: hi -= 1
             facts = facts.parent
         if self.congruent:
             m, r = self._congruence(x)

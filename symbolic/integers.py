@@ -432,6 +432,10 @@ def _bits(op: str, items: Iterable[Like], fold: Any, neutral: int) -> Int:
 def bitand(a: Like, b: Like) -> Int:
     """`a & b`; with a mask of low bits a remainder, with a mask of high bits a multiple."""
     e = _bits(AND, (a, b), lambda x, y: x & y, -1)
+    if e.op is not AND:
+        return e
+    args = tuple(dict.fromkeys(e.args))
+    e = args[0] if len(args) == 1 else _intern(AND, args)
     if e.op is not AND or e.args[-1].op is not CONST:
         return e
     mask = e.args[-1].value

@@ -50,7 +50,7 @@ Interval: TypeAlias = tuple[int, int]
 INF: Final = 1 << 200
 _FAR: Final = 1 << 100
 INT32: Final = (-(1 << 31), (1 << 31) - 1)
-_STEPS: Final = 32          # how many combinations of facts one question may try
+_STEPS: Final = 48          # how many combinations of facts one question may try
 _DEPTH: Final = 5
 
 
@@ -277,6 +277,10 @@ def nonnegative(S: Engine, d: Int) -> bool:
     return found
 
 
+def _pull(term: tuple[Int, int]) -> bool:
+    return term[1] > 0
+
+
 class _Search:
     """One question `d >= 0`: lower `d` step by step, each step not above the last, until an interval decides."""
 
@@ -293,7 +297,8 @@ class _Search:
             return False
         self.seen.add(d)
         self.left -= 1
-        for t, c in reversed(terms_of(d).items()):
+        # What pulls d down comes first.
+        for t, c in sorted(terms_of(d).items(), key=_pull):
             if t.op is not SYMBOL or self.S.facts.linear:
                 for lower in self._lowerings(d, t, c):
                     if all([self.holds(x, depth - 1) for x in lower]):

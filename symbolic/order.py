@@ -46,7 +46,7 @@ def extremum(S: Engine, op: str, args: tuple[Int, ...]) -> Int:
     for y in e.args:
         for x in kept:
             if x is not y and nonnegative(S, sub(y, x) if op is MIN else sub(x, y)):
-                S.fire(rule, integers.BUILD[op](x, y), x=x, y=y) if S.log is not None else None
+                S.note(rule, integers.BUILD[op](x, y), x, x=x, y=y)
                 kept.remove(y)
                 break
     return integers.BUILD[op](*kept)
@@ -70,7 +70,9 @@ def less_equal(S: Engine, a: Int, b: Int) -> Int:
     e = integers.le(a, b)
     if e.op is CONST:
         return e
-    return _below_zero(S, e, add(sub(a, b), MINUS_ONE), a, b)
+    d = add(sub(a, b), MINUS_ONE)
+    S.note(rules.LE_IS_LT, e, integers.lt(d, ZERO), x=a, y=b)
+    return _below_zero(S, e, d, a, b)
 
 
 def less(S: Engine, a: Int, b: Int) -> Int:
@@ -90,15 +92,17 @@ def _below_zero(S: Engine, e: Int, d: Int, a: Int, b: Int) -> Int:
     share = gcd(*terms_of(d).values())
     if share > 1:
         whole = make_sum({t: c // share for t, c in terms_of(d).items()})
-        if S.log is not None:
-            S.log.append((rules.LT_SCALE, e, ZERO, {"g": const(share), "x": whole, "c": const(constant_of(d))}))
-        d = add(whole, const(constant_of(d) // share))
+        small = add(whole, const(constant_of(d) // share))
+        S.note(rules.LT_SCALE, e, integers.lt(small, ZERO), g=const(share), x=whole, c=const(constant_of(d)))
+        d = small
     moved = _division_less(S, e, d)
     if moved is not None:
         return moved
     x, y = _sides(d)
     if not (_side_fits(S, x, a, b) and _side_fits(S, y, a, b)):
         x, y = a, b if e.op is LT else add(b, ONE)
+    if x is not a:
+        S.note(rules.LT_MOVE, e, integers.lt(x, y), x=x, y=y, z=scale(y, -1))
     return S.facts._known(integers.lt(x, y))
 
 
@@ -113,7 +117,7 @@ def _division_less(S: Engine, e: Int, d: Int) -> Int | None:
     x, step = t.args
     k = const(-constant_of(d) if c == 1 else constant_of(d))
     bound = step.value * k.value if c == 1 else step.value * k.value + step.value
-    if not INT32[0] < bound <= INT32[1]:
+    if not (INT32[0] <= step.value * k.value and bound <= INT32[1]):
         return None
     if c == 1:
         return S.fire(rules.LT_DIV, e, x=x, d=step, y=k)
@@ -150,10 +154,11 @@ def equal(S: Engine, a: Int, b: Int) -> Int:
         return S.fire(rules.EQ_FALSE, e, x=d, y=ZERO)
     m, r = congruence(S, d)
     if m > 1 and r % m:
-        return ZERO
+        return S.fire(rules.EQ_RESIDUE, e, x=d, m=const(m), r=const(r % m))
     share = gcd(constant_of(d), *terms_of(d).values())
     if share > 1:
         d = make_sum({t: c // share for t, c in terms_of(d).items()}, constant_of(d) // share)
+        S.note(rules.EQ_SCALE, e, integers.eq(d, ZERO), g=const(share), x=d, y=ZERO)
     if next(iter(terms_of(d).values())) < 0:
         d = scale(d, -1)
     terms = terms_of(d)
@@ -164,12 +169,15 @@ def equal(S: Engine, a: Int, b: Int) -> Int:
     x, y = _sides(d)
     if not (_side_fits(S, x, a, b) and _side_fits(S, y, a, b)):
         x, y = a, b
+    if x is not a:
+        S.note(rules.EQ_MOVE, e, integers.eq(x, y), x=x, y=y, z=scale(y, -1))
     return S.facts._known(integers.eq(x, y))
 
 
 def unequal(S: Engine, a: Int, b: Int) -> Int:
     """`a != b`."""
     same = equal(S, a, b)
+    S.note(rules.NE_IS_NOT_EQ, integers.ne(a, b), integers.lnot(same), x=a, y=b)
     return integers.lnot(same) if same.op is CONST or same.op is EQ else S.lnot(same)
 
 
@@ -188,8 +196,12 @@ def select(S: Engine, e: Int) -> Int:
         return S.canon(e.args[2])
     if no.contradictory:
         return S.canon(e.args[1])
-    a, b = yes._engine().canon(e.args[1]), no._engine().canon(e.args[2])
-    return integers.select(condition, a, b)
+    _, x, y = e.args
+    u, v = yes._engine().canon(x), no._engine().canon(y)
+    if u is v:
+        return S.note(rules.SELECT_SAME, integers.select(condition, u, v), u, c=condition, x=u)
+    result = integers.select(condition, u, v)
+    return S.note(rules.SELECT_ASSUME, e, result, c=condition, x=x, y=y, u=u, v=v)
 
 
 def connective(S: Engine, e: Int) -> Int:
@@ -209,7 +221,9 @@ def connective(S: Engine, e: Int) -> Int:
             if scope.contradictory or bool(decided.value) is not conjunction:
                 return ZERO if conjunction else ONE
             kept.remove(x)
-    return integers.BUILD[e.op](*kept)
+            left = integers.BUILD[e.op](*kept)
+            S.note(rules.AND_IMPLIED if conjunction else rules.OR_IMPLIED, integers.BUILD[e.op](left, x), left, x=left, y=x)
+    return S.facts._known(integers.BUILD[e.op](*kept))
 
 
 __all__ = ["EQ", "absolute", "connective", "equal", "extremum", "fits", "less", "less_equal", "select", "unequal"]

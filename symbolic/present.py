@@ -34,6 +34,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
+from symbolic.rules import COLLECT, DIV_ABSORB, DIV_REFINE, MOD
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -192,6 +193,10 @@ def _present_sum(S: Engine, e: Int) -> Int:
         form = _absorb(S, form)
     if form.op is not SUM:
         return _present_operands(S, form)
+    if S.log is not None:
+        for f in {f: None for t in form.args for f in factors_of(t) if f.op is FLOORMOD}:
+            x, d = f.args
+            S.note(MOD, sub(x, mul(d, floordiv(x, d))), f, x=x, d=d)
     terms: Terms = {}
     total = const(form.value)
     for t, c in zip(form.args, form.coefs):
@@ -223,6 +228,7 @@ def _coarse(S: Engine, t: Int, c: int) -> tuple[Int, int]:
             share = gcd(c, d.value)
             if share > 1 and divides(S, d.value, x):
                 finer = floordiv(x, d.value // share)
+                S.note(DIV_REFINE, finer, scale(f, share), x=x, d=const(d.value // share), k=const(share))
                 return product((*factors[:i], finer, *factors[i + 1:])), c // share
     return t, c
 
@@ -259,7 +265,10 @@ def _absorb(S: Engine, e: Int) -> Int:
         if quotient.op is not FLOORDIV or not fits(S, merged):
             continue
         candidate = add(make_sum(outside, constant), scale(quotient, k))
-        if work(candidate) < work(e):
+        if work(candidate) < work(e) and all([fits(S, scale(s, c)) for s, c in inside.items()]):
+            drawn = sub(sub(e, scale(t, k)), make_sum(outside, constant))
+            q = make_sum({s: c // k for s, c in terms_of(drawn).items()}, constant_of(drawn) // k)
+            S.note(DIV_ABSORB, add(drawn, scale(t, k)), scale(quotient, k), k=const(k), q=q, r=x, d=d)
             return _absorb(S, candidate) if candidate.op is SUM else candidate
     return e
 
@@ -292,6 +301,9 @@ def _factor(S: Engine, terms: Terms, constant: int) -> Int:
         whole = scale(mul(group, f), share)
         candidate = add(make_sum(rest, constant), whole)
         if operations_count(candidate) < operations_count(make_sum(terms, constant)) and fits(S, group):
+            first = next(iter(inside))
+            x, y = (sub(make_sum(inside, inner), scale(first, inside[first])), scale(first, inside[first]))
+            S.note(COLLECT, add(S.expand(x, f), S.expand(y, f)), whole, x=x, y=y, z=f)
             return _factor(S, terms_of(candidate), constant) if candidate.op is SUM else candidate
     return make_sum(terms, constant)
 

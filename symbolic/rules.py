@@ -23,13 +23,18 @@ from symbolic.integers import Int
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One row: `left` may be replaced by `right` when `when` holds (empty: always)."""
+    """One row: `left` may be replaced by `right` when `when` holds (empty: always).
+
+    An `internal` row belongs to the canonical form alone: what it builds is never read or computed as it stands, so it may
+    name values that are no int32 (`x <= y` as `x - y - 1 < 0`).
+    """
 
     name: str
     left: str
     right: str
     when: str
     group: str
+    internal: bool
     variables: tuple[str, ...] = field(init=False)
     build_left: Callable[..., Int] = field(init=False, repr=False)
     build_right: Callable[..., Int] = field(init=False, repr=False)
@@ -55,9 +60,9 @@ def group(title: str) -> None:
     _group = title
 
 
-def rule(name: str, left: str, right: str, when: str = "") -> Rule:
+def rule(name: str, left: str, right: str, when: str = "", internal: bool = False) -> Rule:
     assert name not in RULES, name
-    RULES[name] = Rule(name, left, right, when, _group)
+    RULES[name] = Rule(name, left, right, when, _group, internal)
     return RULES[name]
 
 
@@ -70,7 +75,8 @@ _OPERATORS: Final[dict[type[ast.AST], str]] = {
     ast.And: "land", ast.Or: "lor",
 }
 _FUNCTIONS: Final = {"min": "minimum", "max": "maximum", "abs": "absolute", "select": "select",
-                     "truncdiv": "truncdiv", "truncmod": "truncmod", "And": "land", "Or": "lor"}
+                     "truncdiv": "truncdiv", "truncmod": "truncmod", "And": "land", "Or": "lor",
+                     "divides": "divides", "pow2": "pow2", "fits": "fits"}
 
 
 def _code(node: ast.AST) -> str:
@@ -97,16 +103,12 @@ def compile_side(text: str, variables: tuple[str, ...]) -> Callable[..., Int]:
 class Light:
     """The algebra of expressions as written: nothing is known, nothing is simplified."""
 
-    const, add, sub, mul = map(staticmethod, (integers.const, integers.add, integers.sub, integers.mul))
-    div, mod, truncdiv, truncmod = map(staticmethod, (integers.floordiv, integers.floormod,
-                                                      integers.truncdiv, integers.truncmod))
-    minimum, maximum, absolute, select = map(staticmethod, (integers.minimum, integers.maximum,
-                                                            integers.absolute, integers.select))
-    bitand, bitor, bitxor, shl, shr = map(staticmethod, (integers.bitand, integers.bitor, integers.bitxor,
-                                                         integers.shl, integers.shr))
-    lt, le, gt, ge, eq, ne = map(staticmethod, (integers.lt, integers.le, integers.gt, integers.ge,
-                                                integers.eq, integers.ne))
-    land, lor, lnot = map(staticmethod, (integers.land, integers.lor, integers.lnot))
+    const, add, sub, mul = integers.const, integers.add, integers.sub, integers.mul
+    div, mod, truncdiv, truncmod = integers.floordiv, integers.floormod, integers.truncdiv, integers.truncmod
+    minimum, maximum, absolute, select = integers.minimum, integers.maximum, integers.absolute, integers.select
+    bitand, bitor, bitxor, shl, shr = integers.bitand, integers.bitor, integers.bitxor, integers.shl, integers.shr
+    lt, le, gt, ge, eq, ne = integers.lt, integers.le, integers.gt, integers.ge, integers.eq, integers.ne
+    land, lor, lnot = integers.land, integers.lor, integers.lnot
 
     @staticmethod
     def neg(a: Int) -> Int: return integers.scale(a, -1)
@@ -117,15 +119,16 @@ class Light:
 group("sums and products")
 EXACT = rule("exact", "d*(x // d)", "x", when="d != 0 and divides(d, x)")
 DISTRIBUTE = rule("distribute", "(x + y)*z", "x*z + y*z", when="fits(x*z) and fits(y*z)")
+COLLECT = rule("collect", "x*z + y*z", "(x + y)*z", when="fits(x + y)")
 MAX_PLUS_MIN = rule("max-plus-min", "max(x, y) + min(x, y)", "x + y")
 FIXED = rule("fixed", "x", "k", when="k <= x and x <= k")
 
 group("division")
-DIV_SPLIT = rule("div-split", "(d*q + r) // d", "q + r // d", when="d != 0 and fits(r)")
+DIV_SPLIT = rule("div-split", "(d*q + r) // d", "q + r // d", when="(0 < d or d < -1) and fits(r)")
 DIV_EXACT = rule("div-exact", "(c*k*x + r) // (k*e)", "c*(x // e) + r // (k*e)",
-                 when="k*e != 0 and divides(e, x) and fits(r)")
-DIV_FACTOR = rule("div-factor", "(x*y) // d", "x*(y // d)", when="d != 0 and divides(d, y)")
-DIV_REFINE = rule("div-refine", "x // d", "k*(x // (d*k))", when="d != 0 and k != 0 and divides(d*k, x)")
+                 when="0 < k and 0 < e and divides(e, x) and fits(r)")
+DIV_FACTOR = rule("div-factor", "(x*y) // d", "x*(y // d)", when="0 < d and divides(d, y)")
+DIV_REFINE = rule("div-refine", "x // d", "k*(x // (d*k))", when="d != 0 and k != 0 and divides(d*k, x)", internal=True)
 DIV_COMMON = rule("div-common", "(k*x) // (k*d)", "x // d", when="k != 0 and d != 0")
 DIV_BETWEEN = rule("div-between", "x // d", "k", when="0 < d and k*d <= x and x < k*d + d")
 DIV_BETWEEN_DOWN = rule("div-between-down", "x // d", "k", when="d < 0 and k*d + d < x and x <= k*d")
@@ -134,9 +137,12 @@ DIV_DIV = rule("div-div", "(x // e) // d", "x // (e*d)", when="e != 0 and 0 < d 
 DIV_DIV_SUM = rule("div-div-sum", "(x // e + y) // d", "(x + e*y) // (e*d)",
                    when="e != 0 and 0 < d and fits(e*d) and fits(e*y) and fits(x + e*y)")
 DIV_ZERO = rule("div-zero", "0 // d", "0", when="d != 0")
-DIV_MINUS_ONE = rule("div-minus-one", "x // (-1)", "-x")
-MOD_DEFINITION = rule("mod-definition", "x % d", "x - d*(x // d)", when="d != 0")
-MOD_MINUS_MULTIPLE = rule("mod", "x - d*(x // d)", "x % d", when="d != 0")
+DIV_MINUS_ONE = rule("div-minus-one", "x // (-1)", "-x", when="fits(-x)")
+DIV_ABSORB = rule("div-absorb", "k*q + k*(r // d)", "k*((d*q + r) // d)",
+                  when="0 < d and fits(d*q) and fits(d*q + r)")
+MOD_DEFINITION = rule("mod-definition", "x % d", "x - d*(x // d)", when="d != 0", internal=True)
+MOD_KNOWN = rule("mod-known", "x % d", "r", when="0 <= r and r < d and divides(d, x - r)")
+MOD = rule("mod", "x - d*(x // d)", "x % d", when="d != 0")
 TRUNCDIV_UP = rule("truncdiv", "truncdiv(x, y)", "x // y", when="0 <= x and 0 < y")
 TRUNCDIV_DOWN = rule("truncdiv-down", "truncdiv(x, y)", "-((-x) // y)", when="x <= 0 and 0 < y and fits(-x)")
 TRUNCMOD_UP = rule("truncmod", "truncmod(x, y)", "x % y", when="0 <= x and 0 < y")
@@ -149,22 +155,22 @@ ABS_UP = rule("abs", "abs(x)", "x", when="0 <= x")
 ABS_DOWN = rule("abs-down", "abs(x)", "-x", when="x <= 0")
 
 group("relations")
-LE_IS_LT = rule("le-is-lt", "x <= y", "x - y - 1 < 0")
+LE_IS_LT = rule("le-is-lt", "x <= y", "x - y - 1 < 0", internal=True)
 LT_TRUE = rule("lt-true", "x < y", "1", when="x < y")
 LT_FALSE = rule("lt-false", "x < y", "0", when="y <= x")
 LT_MOVE = rule("lt-move", "x + z < y + z", "x < y", when="fits(x) and fits(y)")
-LT_SCALE = rule("lt-scale", "g*x + c < 0", "x + c//g < 0", when="0 < g")
+LT_SCALE = rule("lt-scale", "g*x + c < 0", "x + c//g < 0", when="0 < g", internal=True)
 LT_DIV = rule("lt-div", "x // d < y", "x < d*y", when="0 < d and fits(d*y)")
-DIV_LT = rule("div-lt", "y < x // d", "d*y + d - 1 < x", when="0 < d and fits(d*y + d - 1) and fits(d*y + d)")
+DIV_LT = rule("div-lt", "y < x // d", "d*y + d - 1 < x", when="0 < d and fits(d*y) and fits(d*y + d)")
 EQ_TRUE = rule("eq-true", "x == y", "1", when="x <= y and y <= x")
 EQ_FALSE = rule("eq-false", "x == y", "0", when="x < y or y < x")
 EQ_MOVE = rule("eq-move", "x + z == y + z", "x == y", when="fits(x) and fits(y)")
 EQ_SCALE = rule("eq-scale", "g*x == g*y", "x == y", when="g != 0")
-EQ_PARITY = rule("eq-parity", "g*x + r == 0", "0", when="0 < r and r < g")
+EQ_RESIDUE = rule("eq-residue", "x == 0", "0", when="0 < r and r < m and divides(m, x - r)")
 EQ_DIV_ZERO = rule("eq-div-zero", "x // d == 0", "x < d", when="0 < d and 0 <= x")
 NE_IS_NOT_EQ = rule("ne-is-not-eq", "x != y", "not x == y")
-AND_IMPLIED = rule("and-implied", "x and y", "x", when="not x or y")
-OR_IMPLIED = rule("or-implied", "x or y", "x", when="x or not y")
+AND_IMPLIED = rule("and-implied", "x and y", "x != 0", when="not x or y")
+OR_IMPLIED = rule("or-implied", "x or y", "x != 0", when="x or not y")
 
 group("select")
 SELECT_TRUE = rule("select-true", "select(c, x, y)", "x", when="c")

@@ -199,3 +199,33 @@ def digest(count: int, seed: int = 0) -> str:
     for _, world, e, _ in cases(count, seed):
         h.update(f"{text(e)}={text(world.facts.simplify(e))}\n".encode())
     return h.hexdigest()
+
+
+def check_steps(count: int, seed: int = 0) -> dict[str, int]:
+    """Every row that fires, as bound: its condition holds, its sides have the values before and after. Returns the firings."""
+    from symbolic.engine import Engine
+    from symbolic.rules import compile_side
+    from tests.symbolic.proofs import Arrays
+
+    fired: dict[str, int] = {}
+    for number, world, e, assumed in cases(count, seed):
+        points = world.points()
+        with np.errstate(divide="ignore", over="ignore"):
+            met = np.ones(POINTS, bool) if assumed is None else np.broadcast_to(evaluate(assumed, points), POINTS) != 0
+            world.facts._engine_here()
+            engine = Engine(world.facts)
+            engine.log = []
+            engine.simplify(e)
+            for rule, before, after, bound in engine.log:
+                where = f"case {seed}/{number}: {e!r}   given {'; '.join(world.said)}\n  {before!r} -> {after!r}\n" \
+                        f"  {rule}\n  {bound}"
+                values = {n: np.broadcast_to(evaluate(bound[n], points), POINTS) for n in rule.variables}
+                left, right, condition = Arrays(), Arrays(), Arrays()
+                when = compile_side(rule.when or "1", rule.variables)(condition, **values)
+                sides = rule.build_left(left, **values), rule.build_right(right, **values)
+                live = met & ~np.broadcast_to(left.undefined, POINTS)
+                assert np.all(np.broadcast_to(when != 0, POINTS)[live]), f"condition of {where}"
+                for side, node in zip(sides, (before, after)):
+                    assert np.all(np.broadcast_to(side == evaluate(node, points), POINTS)[live]), f"{node!r} in {where}"
+                fired[rule.name] = fired.get(rule.name, 0) + 1
+    return fired
