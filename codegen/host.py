@@ -27,12 +27,9 @@ from symbolic.text import text
 from tracer import operations as ops
 from tracer.errors import NotSupportedError, TraceError
 from tracer.ir import Buffer, Node, Parameter
-from tracer.spelling import spell
+from tracer.launch import MAX_BLOCK, MAX_GRID, MAX_THREADS
+from tracer.spelling import literal
 
-# CUDA C++ Programming Guide, "Compute Capabilities": the limits that all supported devices share.
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_BLOCK = (1024, 1024, 64)
-MAX_THREADS = 1024
 INDEX_LIMIT = 2**31 - 1     # the greatest int32: an element's offset must not pass it
 
 # What the source may call; `runtime.launcher` gives each, the errors are those of `tracer.errors`.
@@ -41,11 +38,13 @@ HELPERS = (
     "ArgumentCountError", "ArgumentTypeError", "ArgumentValueError", "LaunchError",
 )
 _OWN = ("array", "launch", "arguments", "grid", "block", "shared", "device", "refuse", "SIGNATURE",
-        "len", "isinstance", "str", "int", "bool", "type", "min", "max", "abs")
+        "len", "isinstance", "str", "int", "bool", "float", "min", "max", "abs")
 
 # What a scalar parameter of each kind takes: the Python types, and in words.
 _SCALAR_KINDS = {"bool": ("(bool, int)", "a bool"), "int": ("(bool, int)", "an int"), "uint": ("(bool, int)", "an int"),
                  "float": ("(bool, int, float)", "a number")}
+# How the bitwise operators are written where they mean logic: `~True` is -2 to Python.
+_LOGIC = {ops.AND: "{0} and {1}", ops.OR: "{0} or {1}", ops.XOR: "{0} != {1}", ops.NOT: "not {0}"}
 _WIDTH = 120
 
 
@@ -60,13 +59,12 @@ def host_source(half: DeviceHalf) -> str:
 
 def entry_name(half: DeviceHalf) -> str:
     """The name of the function that `host_source` defines."""
-    return _identifier(half.lowered.function.name)
+    return _Names().unique(half.lowered.function.name)
 
 
 def signature(half: DeviceHalf) -> str:
     """The call as messages quote it: `k(A: Tensor([n, 8], float32), s: float32)`."""
-    host = _Host(half)
-    return f"{host.function.name}({', '.join(host.described(p) for p in host.function.parameters)})"
+    return _Host(half).signature()
 
 
 def _identifier(name: str) -> str:
@@ -105,9 +103,10 @@ class _Host:
     def __init__(self, half: DeviceHalf) -> None:
         self.half = half
         self.function = half.lowered.function
-        self.parameters = list(enumerate(self.function.parameters))
-        self.arrays = [(index, p, p.buffer) for index, p in self.parameters if p.buffer is not None]
-        self.scalars = [(index, p, p.node) for index, p in self.parameters if p.node is not None]
+        self.parameters = self.function.parameters
+        self.arrays = [(p, p.buffer) for p in self.parameters if p.buffer is not None]
+        self.scalars = [(p, p.node) for p in self.parameters if p.node is not None]
+        self.passed = {a.buffer: a for a in half.arguments if a.buffer is not None}
         self.names: dict[Int, str] = {}
         self.shown: dict[Int, str] = {}
         self.origin: dict[Int, str] = {}       # where a message says that an extent was read
@@ -118,13 +117,13 @@ class _Host:
 
     def _choose_names(self) -> None:
         names = _Names()
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             self._refuse_unsupported(parameter, buffer)
             self.local[buffer] = names.unique(buffer.name)
-        for _, parameter in self.parameters:
+        for parameter in self.parameters:
             same = parameter.buffer is not None and parameter.buffer.name == parameter.name
             self.local[parameter] = self.local[parameter.buffer] if same else names.unique(parameter.name)
-        for _, parameter, node in self.scalars:
+        for parameter, node in self.scalars:
             if node.sym is not None:
                 self.names[node.sym], self.shown[node.sym] = self.local[parameter], parameter.name
         for node in self.function.extents:
@@ -140,6 +139,9 @@ class _Host:
             raise NotSupportedError(f"{self.function.name}: parameter {parameter.name!r} has elements of {buffer.dtype}; this "
                                     f"version takes arrays of scalars: write {buffer.dtype.scalar} and a last axis of "
                                     f"{buffer.dtype.lanes}")
+
+    def signature(self) -> str:
+        return f"{self.function.name}({', '.join(map(self.described, self.parameters))})"
 
     def described(self, parameter: Parameter) -> str:
         """One parameter in the signature."""
@@ -175,7 +177,7 @@ class _Host:
         lines = [
             f'"""Host half of `{name}`: checks the arguments of one call, then launches `{self.half.name}`."""',
             "",
-            f'SIGNATURE = "{signature(self.half)}"',
+            f'SIGNATURE = "{self.signature()}"',
             "",
             "",
             "def refuse(error, position, problem):",
@@ -212,7 +214,7 @@ class _Host:
 
     def _refuse(self, condition: str, error: str, parameter: Parameter, problem: str) -> Iterator[str]:
         """`problem` is the inside of an f-string: static parts escaped, values in braces."""
-        index = self.function.parameters.index(parameter)
+        index = self.parameters.index(parameter)
         alias = parameter.buffer is not None and parameter.buffer.name != parameter.name
         position = f'"{index}, {parameter.name},"' if alias else str(index)
         yield f"if {condition}:"
@@ -234,10 +236,10 @@ class _Host:
         yield from self._refuse_call(f"len(arguments) != {count}", "ArgumentCountError",
                                      f"expected {expected}, got {{len(arguments)}}")
         if self.parameters:
-            yield ", ".join(self.local[p] for _, p in self.parameters) + "," * (count == 1) + " = arguments"
+            yield ", ".join(self.local[p] for p in self.parameters) + "," * (count == 1) + " = arguments"
 
     def _kinds(self) -> Iterator[str]:
-        for _, parameter in self.parameters:
+        for parameter in self.parameters:
             raw = self.local[parameter]
             if parameter.node is not None:
                 accepted, words = _SCALAR_KINDS[parameter.dtype.kind]
@@ -255,13 +257,13 @@ class _Host:
         return parameter.buffer.name if parameter.buffer is not None else parameter.name
 
     def _dtypes(self) -> Iterator[str]:
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             a = self.local[buffer]
             yield from self._refuse(f'{a}.dtype != "{buffer.dtype}"', "ArgumentTypeError", parameter,
                                     f"{buffer.name}.dtype: expected {buffer.dtype}, got {{{a}.dtype}}")
 
     def _ranks(self) -> Iterator[str]:
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             a, rank = self.local[buffer], len(buffer.shape)
             shape = ", ".join(map(self.show, buffer.shape)) + "," * (rank == 1)
             yield from self._refuse(f"len({a}.shape) != {rank}", "ArgumentValueError", parameter,
@@ -269,8 +271,8 @@ class _Host:
                                     f"got {{len({a}.shape)}}, the shape {{{a}.shape}}")
 
     def _devices(self) -> Iterator[str]:
-        arrays = [(self.local[b], b.name) for _, _, b in self.arrays]
-        arrays += [(self.local[p], p.name) for _, p in self.parameters if p.buffer is None and p.node is None]
+        arrays = [(self.local[b], b.name) for _, b in self.arrays]
+        arrays += [(self.local[p], p.name) for p in self.parameters if p.buffer is None and p.node is None]
         if len(arrays) > 1:
             places = ", ".join(f"{name} on {{{a}.place}}" for a, name in arrays)
             chain = f"not ({' == '.join(f'{a}.device' for a, _ in arrays)})" if len(arrays) > 2 else \
@@ -281,6 +283,11 @@ class _Host:
     # ---- extents ----------------------------------------------------------------------------------------------------
 
     def _extents(self) -> Iterator[str]:
+        for parameter, buffer in self.arrays:
+            if not si.is_const(buffer.elem_offset):
+                a = self.local[buffer]
+                yield from self._refuse(f"not isinstance({a}.offset, int)", "ArgumentValueError", parameter, f"{buffer.name}.elem_offset: "
+                                        f"expected an array that tells where its storage starts, got one at {{{a}.offset}}")
         known = self._equations()
         solution = solve([n.sym for n in self.function.extents if n.sym is not None], [(e, leaf) for e, leaf, _ in known])
         if solution.unsolved:
@@ -312,7 +319,7 @@ class _Host:
     def _equations(self) -> list[tuple[Int, Int, Parameter]]:
         """What the arguments tell: an expression over the extents, the value that comes for it, and whose it is."""
         known = []
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             a = self.local[buffer]
             known += [(entry, si.named(f"{a}.shape[{axis}]"), parameter) for axis, entry in enumerate(buffer.shape)]
             if not si.is_const(buffer.elem_offset):
@@ -337,7 +344,7 @@ class _Host:
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def _strides(self) -> Iterator[str]:
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             if not buffer.shape:
                 continue
             strides = row_major(buffer.shape)
@@ -352,18 +359,18 @@ class _Host:
         return f"({', '.join(codes)}{',' if len(codes) == 1 else ''})"
 
     def _storage(self) -> Iterator[str]:
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             a = self.local[buffer]
             yield from self._refuse(f"{a}.pointer == 0 and not {a}.empty", "ArgumentValueError", parameter,
                                     f"{buffer.name}.data: expected memory, got a null pointer")
-            if buffer.elem_offset is not si.const(0):
-                expected = self.computed(buffer.elem_offset)
-                yield from self._refuse(f"{a}.offset != {self.code(buffer.elem_offset)} and not {a}.empty", "ArgumentValueError",
-                                        parameter, f"{buffer.name}.elem_offset: expected an array whose first element lies "
-                                        f"{expected} elements into its storage, got one at {{{a}.offset}}")
+            if si.is_const(buffer.elem_offset) and buffer.elem_offset.value:     # a symbolic one is among the extents
+                offset = buffer.elem_offset.value
+                yield from self._refuse(f"{a}.offset != {offset} and not {a}.empty", "ArgumentValueError", parameter,
+                                        f"{buffer.name}.elem_offset: expected an array whose first element lies {offset} elements "
+                                        f"into its storage, got one at {{{a}.offset}}")
 
     def _alignment(self) -> Iterator[str]:
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             bytes_, why = self._aligned_to(buffer)
             address = self._address(buffer)
             address = address if address.endswith(".pointer") else f"({address})"
@@ -393,8 +400,8 @@ class _Host:
         return f"{pointer} - {self.code(bytes_) if si.is_const(bytes_) else f'({self.code(bytes_)})'}"
 
     def _overlaps(self) -> Iterator[str]:
-        written = {a.buffer for a in self.half.arguments if a.buffer is not None and not a.read_only}
-        used = [(p, b) for _, p, b in self.arrays if any(a.buffer is b for a in self.half.arguments)]
+        written = {buffer for buffer, argument in self.passed.items() if not argument.read_only}
+        used = [(p, b) for p, b in self.arrays if b in self.passed]
         for parameter, buffer in used:
             if buffer in written:
                 yield from self._refuse(f"{self.local[buffer]}.read_only", "ArgumentValueError", parameter,
@@ -410,7 +417,7 @@ class _Host:
     # ---- scalars ----------------------------------------------------------------------------------------------------
 
     def _scalar_ranges(self) -> Iterator[str]:
-        for _, parameter, _node in self.scalars:
+        for parameter, _ in self.scalars:
             s, kind = self.local[parameter], parameter.dtype
             if kind.kind == "float":
                 yield from self._refuse(f'held("{kind}", {s}) is None', "ArgumentValueError", parameter,
@@ -424,38 +431,40 @@ class _Host:
     def _assumptions(self) -> Iterator[str]:
         for node, location in self.function.assumptions:
             assert node.sym is not None
-            opaque = [s for s in si.free_symbols(node.sym) if s not in self.names]
-            within = node.sym not in opaque     # part of a larger relation: in parentheses
-            names = {**self.names, **{s: self._spelled(s, within, code=True) for s in opaque}}
-            shown = {**self.shown, **{s: self._spelled(s, within, code=False) for s in opaque}}
-            nodes = [leaf for s in opaque for leaf in _scalar_leaves(self.function.atoms[s])]
-            values = ", ".join(filter(None, [self.values(node.sym), *self._scalar_values(nodes)]))
+            if all(s in self.names for s in si.free_symbols(node.sym)):
+                code, shown, values = self.code(node.sym), self.show(node.sym), self.values(node.sym)
+            else:      # it compares floats, through which the algebra does not see
+                code, shown = self._spelled(node, self._scalar_code), self._spelled(node, self._scalar_shown)
+                leaves = dict.fromkeys(_leaves(node))
+                values = ", ".join(f"{self._scalar_shown(leaf)} = {{{self._scalar_code(leaf)}}}" for leaf in leaves)
             where = f" at {location.short}" if location else ""
-            yield from self._refuse_call(f"not ({text(node.sym, names)})", "ArgumentValueError",
-                                         f"the assumption `{_literal(text(node.sym, shown))}`{where} does not hold: {values}")
+            yield from self._refuse_call(f"not ({code})", "ArgumentValueError",
+                                         f"the assumption `{_literal(shown)}`{where} does not hold: {values}")
 
-    def _spelled(self, symbol: Int, within: bool, code: bool) -> str:
-        """An opaque atom of an assumption (a comparison of floats) as Python over the scalar parameters."""
-        def operand(node: Node) -> tuple[str, int]:
-            if node.op is ops.SCALAR:
-                return self._scalar_name(node, code), 8
-            if "T." in node.op.spelling and node.op not in (ops.CONST, ops.LET):
-                raise NotSupportedError(f"{self.function.name}: T.assume with {node.op.spelling} cannot be checked on the host by "
-                                        "this version; assume a comparison of parameters")
-            if node.op is ops.LET:
-                return operand(node.operands[0])
-            if node.op is ops.CONST:
-                return repr(node.attrs["value"]), 8 if not repr(node.attrs["value"]).startswith("-") else 7
-            return spell(node, operand)
-        told = operand(self.function.atoms[symbol])[0]
-        return f"({told})" if within else told
+    def _spelled(self, node: Node, leaf: Callable[[Node], str]) -> str:
+        """An expression over the parameters and extents as Python, every operand that is no leaf in parentheses."""
+        if node.op is ops.LET:
+            return self._spelled(node.operands[0], leaf)
+        if node.op is ops.CONST:
+            return literal(node.attrs["value"])
+        if not node.op.operands:
+            return leaf(node)
+        template = _LOGIC.get(node.op, node.op.spelling) if node.dtype == "bool" else node.op.spelling
+        if "." in template:
+            raise NotSupportedError(f"{self.function.name}: T.assume with `{node.op.name}` cannot be checked on the host by this "
+                                    "version; assume a comparison of parameters and constants")
+        told = [self._spelled(operand, leaf) for operand in node.operands]
+        return template.format(*(t if not _inner(o).op.operands else f"({t})" for t, o in zip(told, node.operands)))
 
-    def _scalar_name(self, node: Node, code: bool) -> str:
-        parameter = next(p for _, p, scalar in self.scalars if scalar is node)
-        return self.local[parameter] if code else parameter.name
+    def _scalar_code(self, node: Node) -> str:
+        if node.sym is not None:
+            return self.names[node.sym]
+        return next(self.local[p] for p, scalar in self.scalars if scalar is node)
 
-    def _scalar_values(self, nodes: Iterable[Node]) -> list[str]:
-        return [f"{self._scalar_name(node, False)} = {{{self._scalar_name(node, True)}}}" for node in dict.fromkeys(nodes)]
+    def _scalar_shown(self, node: Node) -> str:
+        if node.sym is not None:
+            return self.shown[node.sym]
+        return next(p.name for p, scalar in self.scalars if scalar is node)
 
     # ---- the launch -------------------------------------------------------------------------------------------------
 
@@ -468,9 +477,9 @@ class _Host:
     def _index_ranges(self) -> Iterator[str]:
         if self.function.assumed_exact:
             yield f"check_indices({self._tuple(index_symbols(self.half))}, grid, block, SIGNATURE)"
-        for _, parameter, buffer in self.arrays:
+        for parameter, buffer in self.arrays:
             size = buffer.storage.size
-            if not self._fits_index(size) and any(a.buffer is buffer for a in self.half.arguments):
+            if buffer in self.passed and not self._fits_index(size):
                 yield from self._refuse(f"{self.code(size)} > {INDEX_LIMIT}", "ArgumentValueError", parameter,
                                         f"{buffer.name}: expected at most {INDEX_LIMIT} elements, for which 32-bit indices do, got "
                                         f"{{{self.code(size)}}}; 64-bit index builds are not supported in this version")
@@ -505,16 +514,10 @@ class _Host:
                        f"{self.code(buffer.storage.size)}),")
             else:
                 assert argument.node is not None and argument.node.dtype is not None
-                value, kind = self._value(argument.node), argument.node.dtype
+                value, kind = self._scalar_code(argument.node), argument.node.dtype
                 yield f"    {value}," if kind.is_float else f'    held("{kind}", {value}),'
-        known = [self._value(node) for node in known_nodes(self.half)]
+        known = [self._scalar_code(node) for node in known_nodes(self.half)]
         yield f"), ({', '.join(known)}{',' if len(known) == 1 else ''}))"
-
-    def _value(self, node: Node) -> str:
-        if node.op is ops.SCALAR:
-            return self._scalar_name(node, code=True)
-        assert node.sym is not None
-        return self.code(node.sym)
 
 
 def row_major(shape: Sequence[Int]) -> list[Int]:
@@ -549,8 +552,14 @@ def _divisors(value: Int) -> Iterator[Int]:
         yield from _divisors(argument)
 
 
-def _scalar_leaves(node: Node) -> Iterator[Node]:
-    if node.op is ops.SCALAR:
+def _inner(node: Node) -> Node:
+    """What a named value stands for."""
+    return _inner(node.operands[0]) if node.op is ops.LET else node
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    """The parameters and extents in an expression."""
+    if not node.op.operands and node.op is not ops.CONST:
         yield node
     for operand in node.operands:
-        yield from _scalar_leaves(operand)
+        yield from _leaves(operand)

@@ -250,6 +250,61 @@ def test_an_extent_solved_to_less_than_zero():
         recorded(trace(shorter), floats(1))
 
 
+def test_assumptions_about_floats_and_ints_together():
+    def f(A: T.Buffer(("n",), "float32"), x: T.float32, y: T.float32, m: T.int32):
+        n = A.shape[0]
+        T.assume((x > 0.5) & (x < y * 2.0 - 1.0))
+        T.assume(~(x == 3.0))
+        T.assume((m > 2) | (n % 4 == 0))
+        T.assume(-x < y)
+        T.device_entry()
+        bx = T.cta_id([n])
+        tx = T.thread_id([1])
+        A[bx] = x
+
+    kernel = trace(f)
+    recorded(kernel, floats(4), 1.0, 2.0, 0)
+    recorded(kernel, floats(3), 1.0, 2.0, 3)
+    line = kernel.function.location.line
+    for args, told in [
+        ((floats(3), 4.0, 2.0, 3), f"`(x > 0.5) and (x < ((y * 2.0) - 1.0))` at test_checks.py:{line + 2} does not hold: x = 4.0, y = 2.0"),
+        ((floats(3), 3.0, 9.0, 3), f"`not (x == 3.0)` at test_checks.py:{line + 3} does not hold: x = 3.0"),
+        ((floats(3), 1.0, 2.0, 0), f"`m > 2 or n % 4 == 0` at test_checks.py:{line + 4} does not hold: m = 0, n = 3 (A.shape[0])"),
+    ]:
+        with pytest.raises(ArgumentValueError) as caught:
+            recorded(kernel, *args)
+        assert str(caught.value) == (f"the assumption {told}, when calling "
+                                     "`f(A: Tensor([n], float32), x: float32, y: float32, m: int32)`")
+
+
+def test_an_assumption_that_the_host_cannot_evaluate_is_refused_by_name():
+    def g(A: T.Buffer((4,), "float32"), x: T.float32):
+        T.assume(T.exp(x) > 0.5)
+        T.device_entry()
+        T.thread_id([1])
+        A[0] = x
+
+    with pytest.raises(NotSupportedError, match="T.assume with `exp` cannot be checked on the host by this version"):
+        trace(g).host_source()
+
+
+def test_an_offset_that_is_an_extent():
+    def shifted(A: T.Buffer(("n",), "float32"), P: T.handle):
+        n = A.shape[0]
+        B = T.match_buffer(P, (4,), "float32", elem_offset=n)
+        T.device_entry()
+        bx = T.cta_id([4])
+        tx = T.thread_id([1])
+        B[bx] = 1.0
+
+    kernel, base = trace(shifted), floats(20)
+    assert (base.ctypes.data, 5, 9) in recorded(kernel, floats(5), base[5:9]).values
+    kernel(floats(5), base[5:9])
+    assert base.nonzero()[0].tolist() == [5, 6, 7, 8]
+    with pytest.raises(ArgumentValueError, match=r"B\.offset: expected n = 4 \(A\.shape\[0\]\), got 5 \(argument 1, P, of"):
+        kernel(floats(4), base[5:9])
+
+
 # ---- indices and limits --------------------------------------------------------------------------------------------------
 
 def shaped(*shape):

@@ -61,6 +61,20 @@ def test_names_that_the_source_uses_itself_are_given_away():
     assert out.tolist() == [3.5, 3.5, 3.5]
 
 
+def test_a_kernel_may_be_named_as_a_helper():
+    @trace
+    def overlap(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        T.device_entry()
+        tx = T.thread_id([4])
+        B[tx] = A[tx] + 1.0
+
+    import numpy as np
+    out = np.zeros(4, "float32")
+    overlap(np.zeros(4, "float32"), out)
+    assert out.tolist() == [1, 1, 1, 1]
+    assert "def overlap_(array, launch, *arguments):" in overlap.host_source()
+
+
 def test_a_lambda_has_a_host_half_too():
     import numpy as np
 
