@@ -57,16 +57,12 @@ def bindings() -> Any:
                           f"cuda-bindings: run pip install 'kernelwright[cuda]' ({problem})") from problem
 
 
-class DriverError(LaunchError):
-    """The driver refused a call; the message has the call and the driver's name for what went wrong."""
-
-
 def _call(function: str, *arguments: Any) -> Any:
-    """One call of the driver through cuda-bindings. Raises `DriverError`."""
+    """One call of the driver through cuda-bindings. Raises `LaunchError` with the driver's name for what went wrong."""
     driver = bindings()
     status, *values = getattr(driver, function)(*arguments)
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise DriverError(f"{function} failed: {status.name}")
+        raise LaunchError(f"{function} failed: {status.name}")
     return values[0] if values else None
 
 
@@ -203,45 +199,47 @@ class Loaded:
         """Enqueue the kernel. `shared` counts the dynamic bytes of a block. Raises `LaunchError` where the driver refuses."""
         driver = pycuda_driver()
         handle = stream_handle(stream)
-        with self.device.current(), self._told(grid, block, shared):
-            if shared > self.shared_allowed:
-                self._allow_shared(shared)
-            if handle == 0 or isinstance(stream, driver.Stream):
-                self.function._launch_kernel(grid, block, parameters.buffer, shared, stream if handle else None)
-            else:
-                self._launch_foreign(grid, block, shared, parameters, handle)
-
-    @contextmanager
-    def _told(self, *launch: Any) -> Iterator[None]:
-        """What the driver refuses is said with the launch that it refused."""
-        try:
-            yield
-        except (pycuda_driver().Error, DriverError) as problem:
-            raise LaunchError("{} with grid {}, block {} and {} bytes of dynamic shared memory: {}".format(
-                self.entry, *launch, problem)) from problem
+        self._check_shared(shared)
+        with self.device.current():
+            try:
+                if handle == 0 or isinstance(stream, driver.Stream):
+                    self._allow_shared(shared)
+                    self.function._launch_kernel(grid, block, parameters.buffer, shared, stream if handle else None)
+                else:
+                    self._launch_foreign(grid, block, shared, parameters, handle)
+            except (driver.Error, LaunchError) as problem:
+                raise LaunchError(f"{self.entry} with grid {grid}, block {block} and {shared} bytes of dynamic shared memory: "
+                                  f"{problem}") from problem
 
     def unload(self) -> None:
         """Give the code's memory back; the kernel cannot be launched any more."""
         self.function = self.module = None
+        if self._foreign is not None:
+            _call("cuModuleUnload", self._foreign[0])
+            self._foreign = None
 
-    def _allow_shared(self, shared: int) -> None:
+    def _check_shared(self, shared: int) -> None:
         limit = self.device.shared_limit - self.shared_static
         if shared > limit:
             raise LaunchError(f"{self.entry} asks for {shared} bytes of dynamic shared memory; cuda:{self.device.ordinal} has "
                               f"{limit} for a block beside the {self.shared_static} static ones")
-        self.function.set_attribute(pycuda_driver().function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
-        self.shared_allowed = shared
+
+    def _allow_shared(self, shared: int) -> None:
+        if shared > self.shared_allowed:
+            self.function.set_attribute(pycuda_driver().function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+            self.shared_allowed = shared
 
     def _launch_foreign(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, parameters: Parameters,
                         stream: int) -> None:
-        """Launch on a stream that PyCUDA did not make, which its own launch does not take."""
+        """Launch on a stream that PyCUDA did not make, which its own launch does not take: the same code, loaded once more."""
         if self._foreign is None:
             module = _call("cuModuleLoadData", self.code)
-            self._foreign = _call("cuModuleGetFunction", module, self.entry.encode())
+            self._foreign = module, _call("cuModuleGetFunction", module, self.entry.encode())
+        function = self._foreign[1]
         if shared > STATIC_SHARED_LIMIT - self.shared_static:
             attribute = bindings().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _call("cuFuncSetAttribute", self._foreign, attribute, shared)
+            _call("cuFuncSetAttribute", function, attribute, shared)
         held = ctypes.create_string_buffer(parameters.buffer, len(parameters.buffer))
         base = ctypes.addressof(held)
         pointers = (ctypes.c_void_p * len(parameters.offsets))(*(base + offset for offset in parameters.offsets))
-        _call("cuLaunchKernel", self._foreign, *grid, *block, shared, stream, ctypes.addressof(pointers), 0)
+        _call("cuLaunchKernel", function, *grid, *block, shared, stream, ctypes.addressof(pointers), 0)
