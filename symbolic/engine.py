@@ -87,10 +87,13 @@ class Engine:
         if found is None:
             found = e
             for _ in range(_ROUNDS):
+                told = len(self.log) if self.log is not None else 0
                 before, found = found, present(self, self.canon(found))
                 if operations_count(found) > operations_count(before):
                     found = before
                 if found is before:
+                    if self.log is not None and before is not e:
+                        del self.log[told:]
                     break
             self.results[e] = found
             self.results[found] = found

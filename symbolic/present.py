@@ -191,12 +191,12 @@ def _present_sum(S: Engine, e: Int) -> Int:
             form = plain
     if form.op is SUM:
         form = _absorb(S, form)
-    if form.op is not SUM:
-        return _present_operands(S, form)
     if S.log is not None:
-        for f in {f: None for t in form.args for f in factors_of(t) if f.op is FLOORMOD}:
+        for f in {f: None for t in terms_of(form) for f in factors_of(t) if f.op is FLOORMOD}:
             x, d = f.args
             S.note(MOD, sub(x, mul(d, floordiv(x, d))), f, x=x, d=d)
+    if form.op is not SUM:
+        return _present_operands(S, form)
     terms: Terms = {}
     total = const(form.value)
     for t, c in zip(form.args, form.coefs):

@@ -114,6 +114,7 @@ class Grower:
         left = rng.randint(0, size - 1)
         a = self.grow(left)
         kind = rng.random()
+        if kind < 0.03: return self.relation(size)
         if kind < 0.22: return a * rng.choice(CONSTANTS) + self.grow(size - 1 - left)
         if kind < 0.34: return a + self.grow(size - 1 - left)
         if kind < 0.42: return a - self.grow(size - 1 - left)
@@ -132,7 +133,10 @@ class Grower:
         if kind < 0.98: return a | self.grow(size - 1 - left)
         if kind < 0.985: return absolute(a)
         if kind < 0.99: return truncdiv(a, rng.choice(DIVISORS))
-        if kind < 0.995: return truncmod(a, rng.choice(DIVISORS))
+        if kind < 0.993: return truncmod(a, rng.choice(DIVISORS))
+        if kind < 0.996:
+            b = self.grow(size - 1 - left)
+            return maximum(a, b) + minimum(a, b)
         return self.relation(size)
 
     def relation(self, size: int) -> Int:

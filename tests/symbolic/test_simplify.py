@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from symbolic import Facts, Symbol, const, evaluate, lt, simplify, substitute, text
+from symbolic import Facts, Int, Symbol, const, evaluate, lt, simplify, substitute, text
+from symbolic.rules import RULES
 from tests.fuzz import simplify as fuzz
-from tests.symbolic.golden import parse
+from tests.symbolic.golden import DATA, parse
 
 
-def given(*facts: str) -> Callable[[str], str]:
-    """`given("0 <= i < n", "n % 16 == 0")` simplifies texts under those facts; symbols are made as they are met."""
+def world(*facts: str) -> tuple[Facts, dict[str, Int]]:
+    """Facts given as text, `0 <= i < n` or any relation, over symbols of one letter."""
     known = Facts()
     names = {n: Symbol(n) for n in "abijkmnoqstuvxy"}
     for fact in facts:
@@ -25,6 +26,12 @@ def given(*facts: str) -> Callable[[str], str]:
             known.bound(parse(middle.strip(), names), parse(lo.strip(), names), parse(hi.strip(), names))
         else:
             known.assume(parse(fact, names))
+    return known, names
+
+
+def given(*facts: str) -> Callable[[str], str]:
+    """`given("0 <= i < n", "n % 16 == 0")` simplifies texts under those facts."""
+    known, names = world(*facts)
     return lambda source: text(known.simplify(parse(source, names)))
 
 
@@ -189,11 +196,29 @@ def test_fuzz() -> None:
     assert fuzz.check(10_000, seed=2)["expressions"] > 9000
 
 
+def _examples() -> list[list[str]]:
+    lines = (DATA / "good_rewrites.txt").read_text().splitlines()
+    return [[part.strip() for part in line.split(";")] for line in lines if not line.startswith("#")]
+
+
+def test_every_row_has_an_example() -> None:
+    assert [row for row, *_ in _examples()] == list(dict.fromkeys(row for row, *_ in _examples()))
+    assert sorted(row for row, *_ in _examples()) == sorted(RULES)
+
+
+@pytest.mark.parametrize(("row", "facts", "source", "want"), _examples(), ids=lambda part: str(part)[:24])
+def test_example_of_a_row(row: str, facts: str, source: str, want: str) -> None:
+    """The row fires on its example, and the example becomes what the file says."""
+    known, names = world(*[f.strip() for f in facts.split(",") if f.strip()])
+    expr = parse(source, names)
+    assert text(known.simplify(expr)) == want
+    assert f"      {RULES[row]}" in known.explain(expr).splitlines()
+
+
 def test_every_step_is_an_instance_of_its_row() -> None:
     """What fires is what the table says: both sides as bound have the values before and after, and the condition holds."""
     fired = fuzz.check_steps(2500, seed=3)
-    from symbolic.rules import RULES
-    assert sorted(set(RULES) - set(fired)) == []
+    assert len(fired) > 0.7 * len(RULES)
 
 
 def test_same_text_for_every_hash_seed() -> None:
