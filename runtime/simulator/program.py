@@ -141,7 +141,8 @@ class Compiler:
         """Add `leaf` behind the leaves that it is made of: a scope id is an expression over hardware indices."""
         if leaf in order:
             return
-        for symbol in si.free_symbols(self.expression(leaf) or si.ZERO):
+        expression = self.expression(leaf)
+        for symbol in si.free_symbols(expression) if expression is not None else ():
             self._place(self.lowered.atoms[symbol], order)
         order.append(leaf)
 
