@@ -16,7 +16,10 @@ from tracer import operations as ops
 
 def narrowed(s: Site, made: Fragment) -> Fragment:
     """`made`, computed in `int`, brought back to the range of a narrower result."""
-    return fr.cast(s.c_type(), made) if s.dtype.is_integer and s.dtype.bits < 32 and not s.modular else made
+    if not s.dtype.is_integer or s.dtype.bits >= 32:
+        return made
+    # A store or a variable converts by itself, but compilers warn where they can compute that it changes the value.
+    return made if s.modular and not s.printer.is_fixed(s.node) else fr.cast(s.c_type(), made)
 
 
 def _ring(sign: str, name: str) -> Form:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from codegen.cuda import fragments as fr
 from codegen.cuda import types
 from codegen.cuda.fragments import PRIMARY, Fragment
@@ -18,6 +20,7 @@ from symbolic.integers import Int
 from tracer import operations as ops
 from tracer.dtypes import DType
 from tracer.ir import Node, Storage
+from tracer.operations import Operation
 
 # CUDA C++ Programming Guide, "Built-in Variables"; crt/sm_90_rt.h for clusters.
 _REGISTERS = {ops.THREAD_INDEX: "threadIdx", ops.BLOCK_INDEX: "blockIdx", ops.CLUSTER_INDEX: "__clusterIdx()",
@@ -25,6 +28,12 @@ _REGISTERS = {ops.THREAD_INDEX: "threadIdx", ops.BLOCK_INDEX: "blockIdx", ops.CL
 # Nothing in these makes a difference negative, so that unsigned hardware registers may stand in them as they are.
 _UNSIGNED_SAFE = frozenset({si.SUM, si.PRODUCT, si.FLOORDIV, si.FLOORMOD, si.CONST, si.SYMBOL})
 _NEGATED = {ops.LT: ">=", ops.LE: ">", ops.GT: "<=", ops.GE: "<", ops.EQ: "!=", ops.NE: "=="}
+# What C's type for a value comes from, where it is not the value's own by the way it is written.
+_TAKES_TYPE_OF: dict[Operation, Callable[[Node], Iterable[Node]]] = {
+    **dict.fromkeys((ops.AND, ops.OR, ops.XOR, ops.TRUNCDIV, ops.TRUNCMOD, ops.FLOORDIV, ops.FLOORMOD, ops.LET), lambda n: n.operands),
+    ops.SELECT: lambda n: n.operands[1:],
+    ops.IF_THEN_ELSE: lambda n: [r.result for r in n.regions if r.result is not None],
+}
 _COMPARISONS = frozenset({si.LT, si.LE, si.EQ, si.NE})
 _INT_MAX = (1 << 31) - 1
 
@@ -62,7 +71,8 @@ class Expressions:
             return literal(node.attrs["value"], node.dtype, self.needs, typed=typed)
         if node in self.lowered.integers:
             return write_integer(self.lowered.integers[node], node.dtype.name, self.context(node), typed=typed)
-        return form_of(node.op)(Site(self, node, None, modular))
+        made = form_of(node.op)(Site(self, node, None, modular))
+        return fr.cast(types.c_type(node.dtype, self.needs), made) if typed and not self.has_c_type(node) else made
 
     def _vector(self, node: Node) -> Fragment:
         assert node.dtype is not None
@@ -146,7 +156,10 @@ class Expressions:
         if node.op is ops.CONST:
             return promoted(node.dtype.name) == "int32"
         value = self.lowered.integers.get(node)
-        return value is None or c_kind(value, node.dtype.name, self.context(node)) == promoted(node.dtype.name)
+        if value is not None:
+            return c_kind(value, node.dtype.name, self.context(node)) == promoted(node.dtype.name)
+        parts = _TAKES_TYPE_OF.get(node.op)
+        return parts is None or any(map(self.has_c_type, parts(node)))
 
     def is_nonnegative(self, node: Node) -> bool:
         """Whether the facts prove `node >= 0`."""
@@ -155,6 +168,10 @@ class Expressions:
             return False
         low, _ = self.facts(node).bounds(value)
         return low is not None and low >= 0
+
+    def is_fixed(self, node: Node) -> bool:
+        """Whether constants alone make up `node`."""
+        return node.op is ops.CONST or (node.op.pure and bool(node.operands) and all(map(self.is_fixed, node.operands)))
 
     def wraps(self, node: Node) -> bool:
         """Whether `node` must be computed by wrapping arithmetic."""
