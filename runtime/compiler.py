@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -169,14 +169,15 @@ def _run_nvcc(path: str, source: str, name: str, options: list[str]) -> tuple[by
 # ---- compiling -------------------------------------------------------------------------------------------------------
 
 def compile_cubin(source: str, entry: str, arch: str, lines: Mapping[int, Location] | None = None,
-                  using: Compiler | None = None) -> Cubin:
+                  extra: Sequence[str] = (), using: Compiler | None = None) -> Cubin:
     """The cubin of `source` for `arch` ("sm_90a"), from the disk cache where it is there.
 
-    `entry` names the kernel, `lines` says which Python line each line of `source` (from 1) comes from. Raises
+    `entry` names the kernel, `lines` says which Python line each line of `source` (from 1) comes from, `extra` are
+    options beside our own. Raises
     `CompileError`, with the compiler's message beside those lines; a failure is not cached.
     """
     using = using or compiler()
-    options = [f"--gpu-architecture={arch}", *using.options]
+    options = [f"--gpu-architecture={arch}", *using.options, *extra]
     name = runtime.cache.key("cubin", source, entry, str(using), *options)
     held = runtime.cache.load(name)
     if held is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +36,10 @@ class Executable:
         call(self.kernel, args, stream, using=self)
 
 
-def compile(kernel: Any, arch: str | None = None) -> Executable:
+def compile(kernel: Any, arch: str | None = None, options: Sequence[str] = ()) -> Executable:
     """`kernel` for `arch` ("sm_90a"; None: the architecture of the first GPU), compiled once a kernel and cached on disk.
+
+    `options` go to the compiler as they are; NVRTC and nvcc share most, `--fmad=false` (no fused multiply-add) among them.
 
     Raises `CompileError`; also where `arch` is None and there is no GPU to take it from.
     """
@@ -45,10 +48,10 @@ def compile(kernel: Any, arch: str | None = None) -> Executable:
             arch = device(0).arch
         except LaunchError as problem:
             raise CompileError(f"no GPU to take the architecture from ({problem}); name one: compile(arch=\"sm_90a\")") from problem
-    made: Executable | None = kernel.memo.get(("executable", arch))
+    made: Executable | None = kernel.memo.get(("executable", arch, *options))
     if made is None:
         cuda = kernel.cuda
-        cubin = compile_cubin(cuda.text, cuda.entry, arch, cuda.lines)
+        cubin = compile_cubin(cuda.text, cuda.entry, arch, cuda.lines, options)
         made = Executable(kernel, cubin.code, arch, cuda.text, cuda.entry, cubin.compiler, cubin.resources, cubin.log)
-        kernel.memo["executable", arch] = made
+        kernel.memo[("executable", arch, *options)] = made
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -140,6 +140,8 @@ def _check_extents(function: Function) -> None:
     symbols = [node.sym for node in function.extents if node.sym is not None]
     equations = [(entry, named(f"{p.buffer.name}.shape[{axis}]")) for p in function.parameters if p.buffer is not None
                  for axis, entry in enumerate(p.buffer.shape) if free_symbols(entry)]
+    equations += [(p.buffer.elem_offset, named(f"{p.buffer.name}.elem_offset")) for p in function.parameters
+                  if p.buffer is not None and free_symbols(p.buffer.elem_offset)]
     solution = solve(symbols, equations)
     if solution.unsolved:
         names = [function.atoms[s].name or s.name for s in solution.unsolved]
@@ -215,10 +217,10 @@ class Kernel:
 
     # -- running: the one arrow that runs up the house
 
-    def compile(self, arch: str | None = None) -> Any:
-        """The kernel as an `Executable` for `arch` ("sm_90a"; the present device's by default)."""
+    def compile(self, arch: str | None = None, options: Sequence[str] = ()) -> Any:
+        """The kernel as an `Executable` for `arch` ("sm_90a"; the present device's by default); `options` go to the CUDA compiler."""
         import runtime
-        return runtime.compile(self, arch)
+        return runtime.compile(self, arch, options)
 
     def __call__(self, *args: Any, stream: Any = None) -> Any:
         """Run on the arguments: NumPy arrays on the simulator, CUDA arrays on their GPU."""

@@ -61,7 +61,7 @@ def test_an_error_shows_the_python_line_that_made_it(using, tmp_path):
     author = tmp_path / "author.py"
     author.write_text("def k(A):\n    A[3] = A[2]   # this one\n")
     with pytest.raises(CompileError) as caught:
-        compile_cubin(SOURCE.replace("z[(int)", "zz[(int)"), "k", "sm_90a", {8: Location(str(author), 2, "k")}, using)
+        compile_cubin(SOURCE.replace("z[(int)", "zz[(int)"), "k", "sm_90a", {8: Location(str(author), 2, "k")}, using=using)
     lines = str(caught.value).splitlines()
     assert lines[0] == f"{using} refused k for sm_90a:"
     place = lines.index('k.cu(8): error: identifier "zz" is undefined')
