@@ -46,13 +46,13 @@ def _units(S: Engine, a: Int, b: Int) -> list[int]:
         hi = interval(S, x)[1]
         if 0 <= hi < INF:
             found.add(1 << hi.bit_length())
-    low = [m for m in sorted(found) if m > 1]
+    low = [m for m in sorted(found) if 1 < m <= 1 << 30]
     return [m for m in low if not (_all_low(S, a, m) and _all_low(S, b, m))]
 
 
 def _all_low(S: Engine, x: Int, m: int) -> bool:
     lo, hi = interval(S, x)
-    return 0 <= lo and hi < m
+    return lo >= 0 and hi < m
 
 
 def _halves(S: Engine, x: Int, m: int) -> tuple[Int, Int] | None:
@@ -61,4 +61,4 @@ def _halves(S: Engine, x: Int, m: int) -> tuple[Int, Int] | None:
     high = {t: c // m for t, c in terms_of(x).items() if c % m == 0}
     low = make_sum({t: c for t, c in terms_of(x).items() if c % m}, value % m)
     lo, hi = interval(S, low)
-    return (make_sum(high, value // m), low) if 0 <= lo and hi < m else None
+    return (make_sum(high, value // m), low) if lo >= 0 and hi < m else None

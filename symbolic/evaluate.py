@@ -18,7 +18,6 @@ from symbolic.integers import (
     RELATIONS,
     SELECT,
     SUM,
-    SYMBOL,
     TRUNCDIV,
     TRUNCMOD,
     Int,
@@ -47,7 +46,7 @@ def _compiled(e: Int, mode: str) -> Callable[..., Any]:
     function = e._code.get(mode)
     if function is None:
         function = e._code[mode] = _Writer(mode).function(e)
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 class _Writer:

@@ -12,7 +12,7 @@ Division by zero is never folded.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -41,7 +41,7 @@ class Int:
     `key` orders nodes by structure and symbol names, the same in every process.
     """
 
-    __slots__ = ("op", "args", "coefs", "value", "name", "key", "_count", "_free", "_digits", "_code")
+    __slots__ = ("op", "args", "coefs", "value", "name", "key", "_count", "_free", "_digits", "_nearest", "_code")
 
     op: str
     args: tuple[Int, ...]
@@ -56,6 +56,7 @@ class Int:
         self._count: int | None = None
         self._free: tuple[Int, ...] | None = None
         self._digits: Int | None = None
+        self._nearest: Int | None = None
         self._code: dict[str, Any] | None = None
 
     @property
@@ -160,7 +161,7 @@ ZERO, ONE, MINUS_ONE = const(0), const(1), const(-1)
 def to_int(value: Like) -> Int:
     """`value` as a node; a SymPy expression is read by the bridge. Raises TypeError for what is no integer expression."""
     if value.__class__ is Int:
-        return value  # type: ignore[return-value]
+        return value
     if isinstance(value, int):
         return const(int(value))
     if hasattr(value, "__index__"):
@@ -280,7 +281,8 @@ def mul(a: Int, b: Int) -> Int:
         return scale(b, a.value)
     if b.op is CONST:
         return scale(a, b.value)
-    factor, factors = 1, []
+    factor = 1
+    factors: list[Int] = []
     for x in (a, b):
         if x.op is SUM and len(x.args) == 1 and not x.value:
             factor *= x.coefs[0]
@@ -412,7 +414,7 @@ def bitnot(a: Like) -> Int:
     return add(scale(to_int(a), -1), MINUS_ONE)
 
 
-def _bits(op: str, items: Iterable[Like], fold: Any, neutral: int) -> Int:
+def _bits(op: str, items: Iterable[Like], fold: Callable[[int, int], int], neutral: int) -> Int:
     constant = neutral
     args: list[Int] = []
     for item in map(to_int, items):
@@ -583,7 +585,7 @@ def _product(*args: Int) -> Int:
     return product(args)
 
 
-def _fold_bits(function: Any) -> Any:
+def _fold_bits(function: Callable[[Int, Int], Int]) -> Callable[..., Int]:
     def build(first: Int, *rest: Int) -> Int:
         for x in rest:
             first = function(first, x)
@@ -591,7 +593,7 @@ def _fold_bits(function: Any) -> Any:
     return build
 
 
-BUILD: Final[dict[str, Any]] = {
+BUILD: Final[dict[str, Callable[..., Int]]] = {
     PRODUCT: _product, FLOORDIV: floordiv, FLOORMOD: floormod, TRUNCDIV: truncdiv, TRUNCMOD: truncmod,
     MIN: minimum, MAX: maximum, ABS: absolute, SELECT: select,
     AND: _fold_bits(bitand), OR: _fold_bits(bitor), XOR: _fold_bits(bitxor), SHL: shl, SHR: shr,

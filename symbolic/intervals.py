@@ -40,7 +40,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.present import digits
+from symbolic.present import digits, nearest
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -91,6 +91,10 @@ def _sum(S: Engine, n: Int) -> Interval:
     form = digits(n)
     if form is not n:
         a, b = _linear(S, form) if form.op is SUM else interval(S, form)
+        lo, hi = max(lo, a), min(hi, b)
+    elif nearest(n) is not n:
+        near = nearest(n)
+        a, b = _linear(S, near) if near.op is SUM else interval(S, near)
         lo, hi = max(lo, a), min(hi, b)
     return lo, hi
 
@@ -301,7 +305,7 @@ class _Search:
         for t, c in sorted(terms_of(d).items(), key=_pull):
             if t.op is not SYMBOL or self.S.facts.linear:
                 for lower in self._lowerings(d, t, c):
-                    if all([self.holds(x, depth - 1) for x in lower]):
+                    if all(self.holds(x, depth - 1) for x in lower):
                         return True
         return False
 

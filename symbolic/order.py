@@ -28,7 +28,7 @@ from symbolic.integers import (
     terms_of,
 )
 from symbolic.intervals import INT32, congruence, fits, interval, nonnegative
-from symbolic.present import digits
+from symbolic.present import readable
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -98,8 +98,9 @@ def _below_zero(S: Engine, e: Int, d: Int, a: Int, b: Int) -> Int:
     moved = _division_less(S, e, d)
     if moved is not None:
         return moved
-    x, y = _sides(d)
-    if not (_side_fits(S, x, a, b) and _side_fits(S, y, a, b)):
+    x, y = _sides(S, d)
+    shown = sub(y, ONE) if constant_of(y) == 1 else y           # x < y + 1 is read as x <= y
+    if not (_side_fits(S, x, a, b) and _side_fits(S, shown, a, b)):
         x, y = a, b if e.op is LT else add(b, ONE)
     if x is not a:
         S.note(rules.LT_MOVE, e, integers.lt(x, y), x=x, y=y, z=scale(y, -1))
@@ -124,9 +125,9 @@ def _division_less(S: Engine, e: Int, d: Int) -> Int | None:
     return S.fire(rules.DIV_LT, e, x=x, d=step, y=k)
 
 
-def _sides(d: Int) -> tuple[Int, Int]:
+def _sides(S: Engine, d: Int) -> tuple[Int, Int]:
     """`d` as the difference of two sums without negative coefficients."""
-    form = digits(d)
+    form = readable(S, d) if d.op is SUM else d
     terms, constant = terms_of(form), constant_of(form)
     left = make_sum({t: c for t, c in terms.items() if c > 0}, max(constant, 0))
     right = make_sum({t: -c for t, c in terms.items() if c < 0}, max(-constant, 0))
@@ -166,7 +167,7 @@ def equal(S: Engine, a: Int, b: Int) -> Int:
         (t, _), = terms.items()
         if t.op is FLOORDIV and interval(S, t.args[1])[0] >= 1 and nonnegative(S, t.args[0]):
             return S.fire(rules.EQ_DIV_ZERO, e, x=t.args[0], d=t.args[1])
-    x, y = _sides(d)
+    x, y = _sides(S, d)
     if not (_side_fits(S, x, a, b) and _side_fits(S, y, a, b)):
         x, y = a, b
     if x is not a:

@@ -15,6 +15,8 @@ from symbolic.integers import (
     CONST,
     FLOORDIV,
     FLOORMOD,
+    LT,
+    ONE,
     PRODUCT,
     SUM,
     SYMBOL,
@@ -25,6 +27,7 @@ from symbolic.integers import (
     factors_of,
     floordiv,
     floormod,
+    le,
     make_sum,
     mul,
     operations_count,
@@ -68,9 +71,17 @@ def _work_of(terms: Terms, constant: int) -> int:
 def digits(n: Int) -> Int:
     """`n`, a canonical sum, with remainders for the differences that are some; another node only if there are any."""
     if n._digits is None:
-        n._digits = _with_remainders(n) if n.op is SUM else n
+        n._digits = _with_remainders(n, False) if n.op is SUM else n
         n._digits._digits = n._digits
     return n._digits
+
+
+def nearest(n: Int) -> Int:
+    """As `digits`, each quotient all in its remainder: `2*x - 3*(x//3)` is `x + x % 3`. No form has smaller values."""
+    if n._nearest is None:
+        n._nearest = _with_remainders(n, True) if n.op is SUM else n
+        n._nearest._nearest = n._nearest
+    return n._nearest
 
 
 def _quotients(terms: Terms) -> list[tuple[Int, Int]]:
@@ -81,22 +92,25 @@ def _quotients(terms: Terms) -> list[tuple[Int, Int]]:
     return found
 
 
-def _with_remainders(n: Int) -> Int:
+def _with_remainders(n: Int, whole: bool) -> Int:
     terms, constant = terms_of(n), n.value
     quotients = _quotients(terms)
     changed = False
     for t, q in quotients:
         if terms.get(t):
-            better = _link(terms, constant, t, q)
+            better = _link(terms, constant, t, q, whole)
             if better is not None:
                 terms, constant = better
                 changed = True
     return make_sum(terms, constant) if changed else n
 
 
-def _link(terms: Terms, constant: int, t: Int, q: Int) -> tuple[Terms, int] | None:
-    """`a*y - a*e*(y // e)` made `a*(y % e)` for the quotient `q` in the term `t`, if that is not much more work."""
-    best, least = None, _work_of(terms, constant) + _SLACK
+def _link(terms: Terms, constant: int, t: Int, q: Int, whole: bool) -> tuple[Terms, int] | None:
+    """`a*y - a*e*(y // e)` made `a*(y % e)` for the quotient `q` in the term `t`, if that is not much more work.
+
+    `whole` asks that the quotient vanish, whatever that leaves of `y`; else what is left of `y` keeps its sign.
+    """
+    best, least = None, _work_of(terms, constant) + (_SLACK if not whole else _SLOW_DIVISION)
     for y, e in _parents(terms, q):
         co = _cofactor(t, q, e)
         if co is None:
@@ -109,8 +123,8 @@ def _link(terms: Terms, constant: int, t: Int, q: Int) -> tuple[Terms, int] | No
         if rest and co.op is not CONST:
             parts[co], rest = rest, 0
         step = e.value if e.op is CONST else 1
-        for a in _multiples(terms, parts, terms[t], step):
-            if any([(terms.get(s, 0) - a * k) * terms.get(s, 0) < 0 for s, k in parts.items()]):
+        for a in _whole_multiple(terms, parts, terms[t], step) if whole else _multiples(terms, parts, terms[t], step):
+            if not whole and any((terms.get(s, 0) - a * k) * terms.get(s, 0) < 0 for s, k in parts.items()):
                 continue
             new = dict(terms)
             for s, k in (*[(s, -a * k) for s, k in parts.items()], (t, a * step), (remainder, a)):
@@ -147,6 +161,13 @@ def _multiples(terms: Terms, parts: Terms, c: int, step: int) -> list[int]:
     return sorted(found, key=lambda a: (a * step != -c, abs(a), a))
 
 
+def _whole_multiple(terms: Terms, parts: Terms, c: int, step: int) -> list[int]:
+    """The multiple that takes all of the quotient along, if no term of `y` grows by it."""
+    a, rest = divmod(-c, step)
+    grows = any(abs(terms.get(s, 0) - a * k) > abs(terms.get(s, 0)) for s, k in parts.items())
+    return [] if rest or grows else [a]
+
+
 def _parents(terms: Terms, q: Int) -> Iterator[tuple[Int, Int]]:
     """All (y, e) with `q == y // e` where the terms may hold `y`, the closest first."""
     x, d = q.args
@@ -158,7 +179,7 @@ def _parents(terms: Terms, q: Int) -> Iterator[tuple[Int, Int]]:
             if d.value % step == 0:
                 # x = f's dividend + step*rest, so x // step == f + rest, and q == (f + rest) // (d / step)
                 apart = sub(x, f.args[0])
-                if all([c % step == 0 for c in terms_of(apart).values()]) and constant_of(apart) % step == 0:
+                if all(c % step == 0 for c in terms_of(apart).values()) and constant_of(apart) % step == 0:
                     rest = make_sum({t: c // step for t, c in terms_of(apart).items()}, constant_of(apart) // step)
                     yield add(f, rest), const(d.value // step)
     yield x, d
@@ -178,19 +199,13 @@ def present(S: Engine, e: Int) -> Int:
 
 def _present_operands(S: Engine, e: Int) -> Int:
     args = tuple([present(S, a) for a in e.args])
+    if e.op is LT and args[1].op is SUM and args[1].value == 1:
+        return le(args[0], sub(args[1], ONE))
     return e if args == e.args else rebuild(e, args)
 
 
 def _present_sum(S: Engine, e: Int) -> Int:
-    form = digits(e)
-    if form is not e and S.facts.congruent:
-        form = _without_zeros(S, form)
-    if form is not e:
-        plain = _absorb(S, e)
-        if work(plain) + _SLACK < work(form) and _partial_sums_fit(S, plain):
-            form = plain
-    if form.op is SUM:
-        form = _absorb(S, form)
+    form = readable(S, e)
     if S.log is not None:
         for f in {f: None for t in terms_of(form) for f in factors_of(t) if f.op is FLOORMOD}:
             x, d = f.args
@@ -213,8 +228,8 @@ def _without_zeros(S: Engine, form: Int) -> Int:
     """`form` without the remainders that the facts make 0."""
     from symbolic.intervals import divides
     terms = {t: c for t, c in terms_of(form).items()
-             if not any([f.op is FLOORMOD and f.args[1].op is CONST and divides(S, f.args[1].value, f.args[0])
-                         for f in factors_of(t)])}
+             if not any(f.op is FLOORMOD and f.args[1].op is CONST and divides(S, f.args[1].value, f.args[0])
+                         for f in factors_of(t))}
     return make_sum(terms, constant_of(form))
 
 
@@ -231,6 +246,22 @@ def _coarse(S: Engine, t: Int, c: int) -> tuple[Int, int]:
                 S.note(DIV_REFINE, finer, scale(f, share), x=x, d=const(d.value // share), k=const(share))
                 return product((*factors[:i], finer, *factors[i + 1:])), c // share
     return t, c
+
+
+def readable(S: Engine, e: Int) -> Int:
+    """The canonical sum `e` with the remainders that it is best read with."""
+    form = digits(e)
+    if form is not e and S.facts.congruent:
+        form = _without_zeros(S, form)
+    if form is not e:
+        plain = _absorb(S, e)
+        if work(plain) + _SLACK < work(form) and _partial_sums_fit(S, plain):
+            return plain
+    if nearest(e) is not form and not _partial_sums_fit(S, form):
+        near = nearest(e)
+        if near is not e:
+            form = near
+    return _absorb(S, form) if form.op is SUM else form
 
 
 def _partial_sums_fit(S: Engine, e: Int) -> bool:
@@ -265,7 +296,7 @@ def _absorb(S: Engine, e: Int) -> Int:
         if quotient.op is not FLOORDIV or not fits(S, merged):
             continue
         candidate = add(make_sum(outside, constant), scale(quotient, k))
-        if work(candidate) < work(e) and all([fits(S, scale(s, c)) for s, c in inside.items()]):
+        if work(candidate) < work(e) and all(fits(S, scale(s, c)) for s, c in inside.items()):
             drawn = sub(sub(e, scale(t, k)), make_sum(outside, constant))
             q = make_sum({s: c // k for s, c in terms_of(drawn).items()}, constant_of(drawn) // k)
             S.note(DIV_ABSORB, add(drawn, scale(t, k)), scale(quotient, k), k=const(k), q=q, r=x, d=d)

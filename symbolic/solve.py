@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from symbolic.integers import (
     CONST,
-    Int,
     ZERO,
+    Int,
     constant_of,
     eq,
     factors_of,

@@ -113,7 +113,7 @@ def from_sympy(expr: Any) -> Int:
         if isinstance(x, sympy.Mul): return _fold(integers.mul, map(walk, x.args))
         if isinstance(x, sympy.Pow) and isinstance(x.exp, sympy.Integer) and x.exp > 0:
             return integers.product([walk(x.base)] * int(x.exp))
-        if isinstance(x, IntegerFunction): return integers.BUILD[x.operation](*map(walk, x.args))  # type: ignore[no-any-return]
+        if isinstance(x, IntegerFunction): return integers.BUILD[x.operation](*map(walk, x.args))
         build = _READ.get(type(x))
         if build is not None:
             return build(*map(walk, x.args))  # type: ignore[no-any-return]

@@ -207,6 +207,7 @@ class Printer:
 def text(e: Any, names: Mapping[Int, str] | None = None) -> str:
     """`e` as Python that evaluates to it: minimal parentheses, the outermost stride first, as in `i*8 + j + 64`.
 
-    A SymPy expression is read by the bridge. `truncdiv` and `truncmod` print as calls; everything else is plain Python. `names` overrides how symbols are shown.
+    A SymPy expression is read by the bridge. `truncdiv` and `truncmod` print as calls; everything else is plain Python.
+    `names` overrides how symbols are shown.
     """
     return Printer(names).text(to_int(e))

@@ -131,7 +131,7 @@ class Terms:
             q = z3.FreshInt("q")
             self.quotients[key] = q
             low = z3.simplify(a - b * q, som=True)
-            self.axioms += [z3.Implies(b > 0, z3.And(0 <= low, low < b)), z3.Implies(b < 0, z3.And(b < low, low <= 0))]
+            self.axioms += [z3.Implies(b > 0, z3.And(low >= 0, low < b)), z3.Implies(b < 0, z3.And(b < low, low <= 0))]
         self.nonzero.append(b != 0)
         return self.seen(self.quotients[key])
 
@@ -177,7 +177,7 @@ def _number(condition: Any) -> Any:
 
 
 def inside(x: Any) -> Any:
-    return z3.And(-(1 << 31) <= x, x < 1 << 31)
+    return z3.And(x >= -(1 << 31), x < 1 << 31)
 
 
 def prove_words(rule: Rule, milliseconds: int = 4000) -> str:
@@ -236,9 +236,9 @@ def prove(rule: Rule, milliseconds: int = 4000) -> str:
     if answer is not None:
         return "all" if answer else ""
     for names in FIXED:
-        if all(n in rule.variables for n in names):
-            if all(unsatisfiable(obligation(rule, fixed), milliseconds) for fixed in _instances(names)):
-                return f"every {', '.join(names)} of {len(VALUES)}"
+        if all(n in rule.variables for n in names) and \
+                all(unsatisfiable(obligation(rule, fixed), milliseconds) for fixed in _instances(names)):
+            return f"every {', '.join(names)} of {len(VALUES)}"
     return ""
 
 
