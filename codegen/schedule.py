@@ -17,6 +17,7 @@ from operator import or_
 
 from codegen.lowered import DeviceHalf, Lowered
 from codegen.packets import is_packet, moved, moves_whole
+from codegen.words import writable_integers
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
@@ -65,13 +66,15 @@ class Mention:
 
 @dataclass(eq=False, slots=True)
 class Schedule:
-    """The decisions. `live`: what is written. `folded`: the live values written inside their use; other live values are variables.
+    """The decisions. `integers`: the nodes written as exact expressions. `live`: what is written. `folded`: the live values
+    written inside their use; other live values are variables.
 
     `declared_at` maps the allocation of a local scalar to the store that can be its initialiser; `unchanging` are those of them
     that nothing stores to again. `discarded` are calls made for their effect, whose result nobody reads. `hardware` are the
     hardware indices and scope ids that need a variable, in order.
     """
 
+    integers: dict[Node, Int] = field(default_factory=dict)
     live: set[Node] = field(default_factory=set)
     folded: set[Node] = field(default_factory=set)
     discarded: set[Node] = field(default_factory=set)
@@ -126,7 +129,7 @@ class _Scheduler:
         self.half = half
         self.lowered = half.lowered
         self.names = Names(half.lowered)
-        self.result = Schedule()
+        self.result = Schedule(writable_integers(half.lowered))
         self.order: list[Node] = []                       # reachable nodes, in program order
         self.index: dict[Node, int] = {}                  # position in its region
         self.home: dict[Node, Region] = {}
@@ -171,8 +174,8 @@ class _Scheduler:
             yield from self._atoms(self.lowered.accesses[node].emitted)
             if node.op is ops.STORE:
                 yield self._stored(node)
-        elif node in self.lowered.integers:
-            yield from self._atoms(self.lowered.integers[node])
+        elif node in self.result.integers:
+            yield from self._atoms(self.result.integers[node])
         else:
             for position, operand in enumerate(node.operands):
                 yield self._operand(node, position, self.names.node(operand))
@@ -272,12 +275,12 @@ class _Scheduler:
         return False
 
     def _is_number(self, node: Node) -> bool:
-        value = self.lowered.integers.get(node)
+        value = self.result.integers.get(node)
         return value is not None and si.is_const(value)
 
     def _is_free(self, node: Node) -> bool:
         """A number, or another name of a variable: nothing is computed."""
-        value = self.lowered.integers.get(node)
+        value = self.result.integers.get(node)
         if value is None or not value.args:
             return value is not None and (si.is_const(value) or node.op not in _HARDWARE)
         return False

@@ -8,14 +8,14 @@ from codegen.cuda import fragments as fr
 from codegen.cuda import types
 from codegen.cuda.fragments import PRIMARY, Fragment
 from codegen.cuda.helpers import Needs
-from codegen.cuda.integers import Context, c_kind, promoted, write_integer
+from codegen.cuda.integers import Context, c_kind, write_integer
 from codegen.cuda.literals import literal
 from codegen.cuda.templates import Site, form_of
 from codegen.cuda.wrapping import wrapping
 from codegen.lowered import DeviceHalf
 from codegen.schedule import Names, Schedule, elementwise
+from codegen.words import Typing, facts_at, promoted, takes_64_bits
 from symbolic import integers as si
-from symbolic.facts import Facts
 from symbolic.integers import Int
 from tracer import operations as ops
 from tracer.dtypes import DType
@@ -35,7 +35,6 @@ _TAKES_TYPE_OF: dict[Operation, Callable[[Node], Iterable[Node]]] = {
     ops.IF_THEN_ELSE: lambda n: [r.result for r in n.regions if r.result is not None],
 }
 _COMPARISONS = frozenset({si.LT, si.LE, si.EQ, si.NE})
-_INT_MAX = (1 << 31) - 1
 
 
 class Expressions:
@@ -69,8 +68,8 @@ class Expressions:
             return Fragment(self.variables[node], PRIMARY)
         if node.op is ops.CONST:
             return literal(node.attrs["value"], node.dtype, self.needs, typed=typed)
-        if node in self.lowered.integers:
-            return write_integer(self.lowered.integers[node], node.dtype.name, self.context(node), typed=typed)
+        if node in self.plan.integers:
+            return write_integer(self.plan.integers[node], node.dtype.name, self.context(node), typed=typed)
         made = form_of(node.op)(Site(self, node, None, modular))
         return fr.cast(types.c_type(node.dtype, self.needs), made) if typed and not self.has_c_type(node) else made
 
@@ -96,7 +95,7 @@ class Expressions:
     def negated(self, condition: Node) -> Fragment:
         """`!condition`, with the comparison turned round where that says the same (NaN forbids it for floats)."""
         node = self.names.node(condition)
-        exact = self.lowered.integers.get(node)
+        exact = self.plan.integers.get(node)
         if node not in self.variables and exact is not None and exact.op in _COMPARISONS:
             return write_integer(si.lnot(exact), "bool", self.context(node))
         operands = node.operands
@@ -113,39 +112,16 @@ class Expressions:
 
     def context(self, node: Node) -> Context:
         """What is known where `node` is computed."""
-        return Context(self._atom, self.facts(node), self.needs, self._takes_64_bits(node), self._extents)
+        typing = Typing(self._atom_dtype, facts_at(node, self.lowered), takes_64_bits(node, self.lowered))
+        return Context(lambda symbol: self.write(self.names.atom(symbol)), typing, self.needs, self._extents)
 
-    def _atom(self, symbol: Int) -> tuple[Fragment, str]:
+    def _atom_dtype(self, symbol: Int) -> str:
         node = self.names.atom(symbol)
         assert node.dtype is not None
-        if node in self.lowered.integers and node not in self.variables:
-            inner = self.lowered.integers[node]
-            return self.write(node), self._c_name(node, inner)
-        return self.write(node), node.dtype.name
-
-    def _c_name(self, node: Node, value: Int) -> str:
-        assert node.dtype is not None
-        return "bool" if node.dtype.kind == "bool" else c_kind(value, node.dtype.name, self.context(node))
-
-    def facts(self, node: Node) -> Facts:
-        """The facts of the region that `node` stands in; of the whole kernel for what stands in none."""
-        known = self.lowered.facts
-        found = known.get(node.parent) if node.parent is not None else None
-        return found if found is not None else known.get(self.half.body) or Facts()
-
-    def _takes_64_bits(self, node: Node) -> bool:
-        """Whether the author computed this, or a part that algebra looked through, in a 64-bit type."""
-        if node in self.lowered.accesses:
-            size = self.lowered.accesses[node].buffer.storage.size
-            if si.is_const(size) and size.value > _INT_MAX:
-                return True
-            return any(self._is_64_bits(n) for n in (node.operands[:-1] if node.op is ops.STORE else node.operands))
-        return self._is_64_bits(node)
-
-    def _is_64_bits(self, node: Node) -> bool:
-        if node.dtype is not None and node.dtype.is_integer and node.dtype.bits == 64:
-            return True
-        return node in self.lowered.integers and any(map(self._is_64_bits, node.operands))
+        value = self.plan.integers.get(node)
+        if value is None or node in self.variables or node.dtype.kind == "bool":
+            return node.dtype.name
+        return c_kind(value, node.dtype.name, self.context(node))
 
     def has_c_type(self, node: Node) -> bool:
         """Whether C computes with the type of `node` where it is written bare."""
@@ -155,7 +131,7 @@ class Expressions:
             return True
         if node.op is ops.CONST:
             return promoted(node.dtype.name) == "int32"
-        value = self.lowered.integers.get(node)
+        value = self.plan.integers.get(node)
         if value is not None:
             return c_kind(value, node.dtype.name, self.context(node)) == promoted(node.dtype.name)
         parts = _TAKES_TYPE_OF.get(node.op)
@@ -163,10 +139,10 @@ class Expressions:
 
     def is_nonnegative(self, node: Node) -> bool:
         """Whether the facts prove `node >= 0`."""
-        value = self.lowered.integers.get(node, node.sym)
+        value = self.plan.integers.get(node, node.sym)
         if value is None:
             return False
-        low, _ = self.facts(node).bounds(value)
+        low, _ = facts_at(node, self.lowered).bounds(value)
         return low is not None and low >= 0
 
     def is_fixed(self, node: Node) -> bool:
@@ -181,17 +157,17 @@ class Expressions:
 
     def register(self, node: Node) -> Fragment:
         """A scope id or hardware index from CUDA's own registers. They are unsigned: where a difference might be read, as `int`."""
-        value = self.lowered.integers.get(node, node.sym)
+        value = self.plan.integers.get(node, node.sym)
         assert value is not None
         registers = self.lowered.function.atoms       # `lowered.atoms` may give the author's name for one
         plain = _is_unsigned_safe(value)
 
-        def atom(symbol: Int) -> tuple[Fragment, str]:
+        def text(symbol: Int) -> Fragment:
             hardware = registers[symbol]
-            text = Fragment(f"{_REGISTERS[hardware.op]}.{'xyz'[hardware.attrs['axis']]}", PRIMARY)
-            return (text if plain else fr.cast("int", text)), "int32"
+            name = Fragment(f"{_REGISTERS[hardware.op]}.{'xyz'[hardware.attrs['axis']]}", PRIMARY)
+            return name if plain else fr.cast("int", name)
 
-        return write_integer(value, None, Context(atom, self.facts(node), self.needs))
+        return write_integer(value, None, Context(text, Typing(lambda _: "int32", facts_at(node, self.lowered)), self.needs))
 
     # ---- memory
 

@@ -1,9 +1,8 @@
 """Index arithmetic and conditions in CUDA C++: `symbolic.text`'s printer with C's operators, and with C's types minded.
 
-An `Int` is exact; C computes in the types of the operands. One *word* is chosen for a whole expression: `int` wherever that
-is right, else `unsigned int` where all of it is arithmetic modulo 2**32 of unsigned values, else 64 bits. Atoms that do not
-have the word's signedness are cast, so that no unsigned conversion changes what is meant; where the word has 64 bits, a
-sum or product of 32-bit operands that may leave 32 bits is widened at its first operand.
+An `Int` is exact; C computes in the types of the operands. `words` chooses the type for a whole expression. Atoms that do not
+have its signedness are cast, so that no unsigned conversion changes what is meant; where it has 64 bits, a sum or product
+of 32-bit operands that may leave 32 bits is widened at its first operand.
 """
 
 from __future__ import annotations
@@ -16,44 +15,32 @@ from codegen.cuda import fragments as fr
 from codegen.cuda.fragments import PRIMARY, UNARY, Fragment
 from codegen.cuda.helpers import Needs
 from codegen.cuda.literals import integer
+from codegen.words import WORDS, Typing, choose_word, promoted
 from symbolic import integers as si
-from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.text import Piece, Printer
 
-# C's integer types after promotion, by the dtype of the same meaning.
 _C_NAMES = {"int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long"}
-_RANK = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
-_LIMITS = {"int32": (-(1 << 31), (1 << 31) - 1), "uint32": (0, (1 << 32) - 1), "int64": (-(1 << 63), (1 << 63) - 1),
-           "uint64": (0, (1 << 64) - 1)}
-# Right in the low bits whatever the operands' high bits are.
-_MODULAR = frozenset({si.SUM, si.PRODUCT, si.SYMBOL, si.CONST, si.AND, si.OR, si.XOR})
-_TRUTHS = si.RELATIONS
 _FLIPPED = {si.LT: ">", si.LE: ">="}
-
-
-def promoted(dtype: str) -> str:
-    """The type that C computes with for a scalar integer or bool dtype."""
-    return dtype if dtype in _RANK else "int32"
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What writing an expression needs: its atoms, what is known of them, where helpers are noted.
+    """What writing an expression needs: its atoms' texts and dtypes, what is known of them, where helpers are noted.
 
-    `atom` gives an atom's text and dtype. `wide`: a 64-bit dtype took part, so that 32 bits may not do for what lies between.
     `extents` are the atoms that are the same for all threads.
     """
 
-    atom: Callable[[Int], tuple[Fragment, str]]
-    facts: Facts
+    text: Callable[[Int], Fragment]
+    typing: Typing
     needs: Needs
-    wide: bool = False
     extents: Set[Int] = frozenset()
 
-    def kind(self, symbol: Int) -> str:
-        """The type that C computes with for an atom."""
-        return promoted(self.atom(symbol)[1])
+    def word(self, e: Int, wanted: str | None) -> str:
+        """The C type that `e` is computed in; see `words`."""
+        found = choose_word(e, wanted, self.typing)
+        assert found is not None, "the schedule keeps expressions that no type can compute from being written"
+        return found
 
 
 def write_integer(e: Int, wanted: str | None, context: Context, *, typed: bool = False) -> Fragment:
@@ -63,8 +50,7 @@ def write_integer(e: Int, wanted: str | None, context: Context, *, typed: bool =
     """
     if e.op is si.CONST:
         return _constant(e.value, wanted, typed)
-    made = (context.atom(e)[0] if e.op is si.SYMBOL
-            else Fragment(*_CPrinter(_choose_word(e, wanted, context), context).piece(e)))
+    made = context.text(e) if e.op is si.SYMBOL else Fragment(*_CPrinter(context.word(e, wanted), context).piece(e))
     if typed and wanted and c_kind(e, wanted, context) != promoted(wanted):
         return fr.cast(_C_NAMES[promoted(wanted)], made)
     return made
@@ -78,38 +64,7 @@ def _constant(value: int, wanted: str | None, typed: bool) -> Fragment:
 
 def c_kind(e: Int, wanted: str | None, context: Context) -> str:
     """The type that C gives to what `write_integer` writes."""
-    return context.kind(e) if e.op is si.SYMBOL else _CPrinter(_choose_word(e, wanted, context), context).kind(e)
-
-
-def _choose_word(e: Int, wanted: str | None, context: Context) -> str:
-    facts = context.facts
-    kinds = {context.kind(s) for s in si.free_symbols(e)}
-    target = promoted(wanted) if wanted else None
-    if kinds <= {"int32"} and target in (None, "int32"):
-        return "int64" if context.wide else "int32"
-    small = all(_fits(s, "int32", facts) for s in si.free_symbols(e) if context.kind(s) != "int32")
-    if kinds <= {"int32", "uint32"} and target in (None, "int32") and small and not context.wide:
-        return "int32"
-    if kinds <= {"int32", "uint32"} and target in (None, "int32", "uint32") and not context.wide:
-        return "uint32" if _is_modular(e, "uint32", facts, target is None or wanted == "uint32") else "int64"
-    if "uint64" in kinds or target == "uint64":
-        return "uint64" if _is_modular(e, "uint64", facts, target is None or wanted == "uint64") else "int64"
-    return "int64"
-
-
-def _fits(e: Int, kind: str, facts: Facts) -> bool:
-    low, high = facts.bounds(e)
-    return low is not None and high is not None and _LIMITS[kind][0] <= low and high <= _LIMITS[kind][1]
-
-
-def _is_modular(e: Int, kind: str, facts: Facts, ring: bool) -> bool:
-    """Whether arithmetic modulo 2**bits gives `e`: its low bits everywhere, and the value where an operator looks at more.
-
-    `ring`: only the low bits of `e` are asked for.
-    """
-    if not ring and not _fits(e, kind, facts):
-        return False
-    return all(_is_modular(a, kind, facts, e.op in _MODULAR) for a in e.args)
+    return context.typing.kind(e) if e.op is si.SYMBOL else _CPrinter(context.word(e, wanted), context).kind(e)
 
 
 class _CPrinter(Printer):
@@ -123,7 +78,7 @@ class _CPrinter(Printer):
         super().__init__()
         self.word = word
         self.context = context
-        self.facts = context.facts
+        self.typing = context.typing
 
     def piece(self, e: Int) -> Piece:
         # CUDA has no `abs` of unsigned values.
@@ -134,14 +89,14 @@ class _CPrinter(Printer):
     def kind(self, e: Int) -> str:
         """The C type of `e` as it is written here."""
         if e.op is si.SYMBOL:
-            return self._written(self.context.kind(e))
+            return self._written(self.typing.kind(e))
         if e.op is si.CONST:
-            return "int32" if _fits(e, "int32", self.facts) else self.word
-        if e.op in _TRUTHS:
+            return "int32" if self.typing.fits(e, "int32") else self.word
+        if e.op in si.RELATIONS:
             return "int32"
         if self._widens(e) or e.op in (si.MIN, si.MAX):
             return self.word
-        return max((self.kind(a) for a in (e.args[1:] if e.op is si.SELECT else e.args)), key=_RANK.__getitem__)
+        return max((self.kind(a) for a in (e.args[1:] if e.op is si.SELECT else e.args)), key=WORDS.index)
 
     def _written(self, kind: str) -> str:
         """The type of an atom of C type `kind` once it is cast, if it needs to be."""
@@ -152,7 +107,7 @@ class _CPrinter(Printer):
         """Whether `e`, none of whose operands has the word's type, may not fit `int`."""
         if self.word == "int32" or e.op not in (si.SUM, si.PRODUCT, si.SHL) or self._has_wide(e):
             return False
-        return not _fits(e, "int32", self.facts)
+        return not self.typing.fits(e, "int32")
 
     def _has_wide(self, e: Int) -> bool:
         return any(self.kind(a) == self.word for a in e.args)
@@ -170,8 +125,8 @@ class _CPrinter(Printer):
     # ---- leaves
 
     def symbol(self, e: Int) -> Piece:
-        piece: Piece = self.context.atom(e)[0]
-        kind = self.context.kind(e)
+        piece: Piece = self.context.text(e)
+        kind = self.typing.kind(e)
         return piece if self._written(kind) == kind else self._cast(piece)
 
     def number(self, value: int) -> Piece:
@@ -184,7 +139,7 @@ class _CPrinter(Printer):
         terms = sorted(zip(e.args, e.coefs), key=lambda tc: (tc[1] < 0, -self._extents_in(tc[0]), -abs(tc[1]),
                                                              -len(si.factors_of(tc[0])), tc[0].key))
         # C adds from the left: with three terms, the first two may overflow before a wide one comes.
-        crowded = self.word != "int32" and len(terms) + (e.value != 0) > 2 and not _fits(e, "int32", self.facts)
+        crowded = self.word != "int32" and len(terms) + (e.value != 0) > 2 and not self.typing.fits(e, "int32")
         widen = self._widens(e) or crowded
         made: Fragment | None = None
         if e.value > 0 and all(c < 0 for _, c in terms):
@@ -220,7 +175,7 @@ class _CPrinter(Printer):
 
     def floordiv(self, e: Int) -> Piece:
         a, b = e.args
-        if self._is_nonnegative(a) and self._is_nonnegative(b) or self.facts.prove(si.eq(si.floormod(a, b), 0)):
+        if self._is_nonnegative(a) and self._is_nonnegative(b) or self.typing.facts.prove(si.eq(si.floormod(a, b), 0)):
             return self._binary(a, "/", b)
         if b.op is si.CONST and b.value > 0 and b.value & (b.value - 1) == 0:
             return fr.infix(Fragment(*self.piece(a)), ">>", integer(b.value.bit_length() - 1))
@@ -245,7 +200,9 @@ class _CPrinter(Printer):
         return f"{name}({self.exactly(a)}, {self.exactly(b)})", PRIMARY
 
     def _is_nonnegative(self, e: Int) -> bool:
-        low, _ = self.facts.bounds(e)
+        if self.word in ("uint32", "uint64"):
+            return True     # an unsigned word is chosen only where every operand of a division has its range
+        low, _ = self.typing.facts.bounds(e)
         return low is not None and low >= 0
 
     # ---- the rest
@@ -277,7 +234,7 @@ class _CPrinter(Printer):
 
     def relation(self, e: Int) -> Piece:
         a, b = e.args
-        if a.op is si.SYMBOL and self.context.atom(a)[1] == "bool" and b is si.ZERO and e.op in (si.EQ, si.NE):
+        if a.op is si.SYMBOL and self.typing.dtype(a) == "bool" and b is si.ZERO and e.op in (si.EQ, si.NE):
             return self.symbol(a) if e.op is si.NE else ("!" + self.operand(a, UNARY), UNARY)
         sign = e.op
         if a.op is si.CONST and sign in _FLIPPED:

@@ -16,6 +16,7 @@ from codegen.cuda.templates import Site, form_of
 from codegen.lowered import DeviceHalf
 from codegen.packets import alignment, is_packet, moved, moves_whole
 from codegen.schedule import Schedule
+from codegen.words import facts_at
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
@@ -152,7 +153,7 @@ def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] |
     """The operator and operand where `store` adds to (or scales, ...) what stands there already."""
     if value in out.values.variables or value.dtype is None or value.dtype.lanes > 1 or value.dtype.kind == "bool":
         return None
-    exact = out.half.lowered.integers.get(value)
+    exact = out.plan.integers.get(value)
     if exact is not None:
         return _exact_update(out, store, value, exact)
     if value.op not in _COMPOUND or out.values.wraps(value):
@@ -260,7 +261,7 @@ def _for(out: Statements, node: Node) -> None:
     if node.attrs["kind"] in ("unroll", "vectorized"):
         out.line("#pragma unroll")
     first, last = out.values.write(start), out.values.write(stop)
-    facts = out.values.facts(node)
+    facts = facts_at(node, out.half.lowered)
     distance = step.sym if step.sym is not None else out.half.lowered.integers[step]
     with out.indented():
         out._depth -= 1

@@ -28,8 +28,8 @@ def wrapping(lowered: Lowered, plan: Schedule) -> set[Node]:
     """The live nodes of type int32 and int64 to be computed with wrapping arithmetic, as others look at more than low bits."""
     looked_at: set[Node] = set()
     for node in plan.live:
-        if node in lowered.integers:
-            expression = lowered.integers[node]
+        if node in plan.integers:
+            expression = plan.integers[node]
             for symbol in si.free_symbols(expression):
                 used = lowered.atoms[symbol]
                 if _looks(expression) or _converts(node, used):
@@ -42,16 +42,16 @@ def wrapping(lowered: Lowered, plan: Schedule) -> set[Node]:
                     looked_at.add(operand)
     pending = list(looked_at)
     while pending:
-        for operand in _passed_on(pending.pop(), lowered):
+        for operand in _passed_on(pending.pop(), lowered, plan):
             if operand not in looked_at:
                 looked_at.add(operand)
                 pending.append(operand)
-    return {n for n in looked_at & plan.live if _may_overflow(n, lowered)}
+    return {n for n in looked_at & plan.live if _may_overflow(n, plan)}
 
 
-def _passed_on(node: Node, lowered: Lowered) -> list[Node]:
-    if node in lowered.integers:
-        return [lowered.atoms[s] for s in si.free_symbols(lowered.integers[node])]
+def _passed_on(node: Node, lowered: Lowered, plan: Schedule) -> list[Node]:
+    if node in plan.integers:
+        return [lowered.atoms[s] for s in si.free_symbols(plan.integers[node])]
     if node.op in _PASS_ON:
         return list(node.operands)
     return list(node.operands[1:]) if node.op is ops.SELECT else []
@@ -69,7 +69,7 @@ def _converts(node: Node, operand: Node) -> bool:
     return not node.dtype.is_integer or node.dtype.bits > operand.dtype.bits
 
 
-def _may_overflow(node: Node, lowered: Lowered) -> bool:
-    if node in lowered.integers or node.op not in _RING or node.dtype is None:
+def _may_overflow(node: Node, plan: Schedule) -> bool:
+    if node in plan.integers or node.op not in _RING or node.dtype is None:
         return False
     return node.dtype.kind == "int" and node.dtype.bits >= 32

@@ -32,10 +32,6 @@ COMPARISONS: dict[str, Binary] = {
 }
 
 
-def _math(name: str) -> Callable[..., Any]:
-    return lambda *operands: getattr(T, name)(*operands)
-
-
 def elementwise(dtype: str) -> dict[str, Binary]:
     """The operations on two values of `dtype` that give one of the same dtype."""
     if dtype == "bool":
@@ -46,7 +42,7 @@ def elementwise(dtype: str) -> dict[str, Binary]:
     return {**ARITHMETIC, "div": lambda a, b: a / b, **functions}
 
 
-def _kernel(name: str, body: Callable[[Any, Any, Any], None], result: str, operand: str, outputs: int) -> str:
+def _kernel(name: str, body: Callable[[Any, Any], list[Any]], result: str, operand: str, outputs: int) -> Any:
     def kernel(A: T.Buffer((64,), operand), B: T.Buffer((64,), operand), C: T.Buffer((outputs, 64), result)) -> None:
         T.device_entry()
         tx = T.thread_id([64])
@@ -55,12 +51,12 @@ def _kernel(name: str, body: Callable[[Any, Any, Any], None], result: str, opera
             C[k, tx] = value
 
     kernel.__name__ = name
-    return str(trace(kernel).cuda_source(locations=False))
+    return trace(kernel)
 
 
 @cache
-def sources() -> dict[str, str]:
-    """Source by kernel."""
+def kernels() -> dict[str, Any]:
+    """Traced kernels by name. Each reads `A` and `B` and writes all of `C`."""
     found = {}
     for dtype in SCALARS:
         table = elementwise(dtype)
@@ -89,17 +85,17 @@ def sources() -> dict[str, str]:
     return found
 
 
-def _vector_kernel(name: str, dtype: str, lanes: int) -> str:
+def _vector_kernel(name: str, dtype: str, lanes: int) -> Any:
     vector = f"{dtype}x{lanes}"
 
-    def kernel(A: T.Buffer((64 * lanes,), dtype), B: T.Buffer((64 * lanes,), dtype)) -> None:
+    def kernel(A: T.Buffer((64 * lanes,), dtype), B: T.Buffer((64 * lanes,), dtype), C: T.Buffer((64 * (2 * lanes + 1),), dtype)) -> None:
         T.device_entry()
         tx = T.thread_id([64])
         v = A.vload([tx * lanes], dtype=vector)
-        w = A.vload([tx], dtype=vector)
-        B.vstore([tx * lanes], v + w * v)
-        B.vstore([tx], T.max(v, w))
-        B[tx] = v[0] + v[lanes - 1]
+        w = B.vload([tx], dtype=vector)
+        C.vstore([tx * lanes], v + w * v)
+        C.vstore([tx * (lanes + 1) + 64 * lanes], T.max(v, w))
+        C[tx * (lanes + 1) + 64 * lanes + lanes] = v[0] + v[lanes - 1]
 
     kernel.__name__ = name
-    return str(trace(kernel).cuda_source(locations=False))
+    return trace(kernel)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tests.codegen.test_text  # noqa: F401  (fills EXPECTED)
-from tests.codegen.every_operation import sources
+from tests.codegen.every_operation import kernels
 from tests.codegen.expecting import EXPECTED
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
 
@@ -22,5 +22,5 @@ def test_expected_sources_compile(architecture: str, tmp_path: Path) -> None:
 @needs_nvcc
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90a"])
 def test_every_operation_compiles(architecture: str, tmp_path: Path) -> None:
-    made = cubin(one_unit(sources().values()), tmp_path, [architecture])
+    made = cubin(one_unit(k.cuda_source(locations=False) for k in kernels().values()), tmp_path, [architecture])
     assert made[architecture].stat().st_size > 0

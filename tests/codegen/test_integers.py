@@ -13,6 +13,7 @@ import pytest
 from codegen.cuda.fragments import PRIMARY, Fragment
 from codegen.cuda.helpers import Needs
 from codegen.cuda.integers import Context, write_integer
+from codegen.words import Typing
 from symbolic import integers as si
 from symbolic.evaluate import evaluate
 from symbolic.facts import Facts
@@ -39,10 +40,8 @@ FACTS = _facts()
 
 
 def written(e: Int, wanted: str | None = None, *, wide: bool = False, needs: Needs | None = None, typed: bool = False) -> str:
-    def atom(symbol: Int) -> tuple[Fragment, str]:
-        return Fragment(NAMES[symbol], PRIMARY), ATOMS[NAMES[symbol]][0]
-
-    context = Context(atom, FACTS, needs or Needs(), wide, {SYMBOLS["n"]})
+    typing = Typing(lambda symbol: ATOMS[NAMES[symbol]][0], FACTS, wide)
+    context = Context(lambda symbol: Fragment(NAMES[symbol], PRIMARY), typing, needs or Needs(), {SYMBOLS["n"]})
     return write_integer(e, wanted, context, typed=typed).text
 
 
