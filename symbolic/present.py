@@ -37,7 +37,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.rules import COLLECT, DIV_ABSORB, DIV_REFINE, MOD
+from symbolic.rules import COLLECT, DIV_ABSORB, DIV_REFINE, MOD, MOD_SCALE
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -217,11 +217,24 @@ def _present_sum(S: Engine, e: Int) -> Int:
     for t, c in zip(form.args, form.coefs):
         if S.facts.congruent:
             t, c = _coarse(S, t, c)
+        if c > 1 and t.op is FLOORMOD:
+            t, c = _scaled_remainder(S, t, c)
         total = add(total, scale(present(S, t), c))
     if total.op is SUM:
         terms = terms_of(total)
         total = _factor(S, terms, total.value)
     return total
+
+
+def _scaled_remainder(S: Engine, t: Int, c: int) -> tuple[Int, int]:
+    """`-x % 8 * 2` made `-2*x % 16`: a coefficient takes the factor in."""
+    from symbolic.intervals import fits
+    x, d = t.args
+    monomial = x.op is SUM and len(x.args) == 1 and not x.value
+    if monomial and d.op is CONST and d.value > 0 and fits(S, scale(x, c)) and fits(S, scale(d, c)):
+        whole = floormod(scale(x, c), scale(d, c))
+        return S.note(MOD_SCALE, scale(t, c), whole, k=const(c), x=x, d=d), 1
+    return t, c
 
 
 def _without_zeros(S: Engine, form: Int) -> Int:

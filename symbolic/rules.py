@@ -143,6 +143,7 @@ DIV_ABSORB = rule("div-absorb", "k*q + k*(r // d)", "k*((d*q + r) // d)",
 MOD_DEFINITION = rule("mod-definition", "x % d", "x - d*(x // d)", when="d != 0", internal=True)
 MOD_KNOWN = rule("mod-known", "x % d", "r", when="0 <= r and r < d and divides(d, x - r)")
 MOD = rule("mod", "x - d*(x // d)", "x % d", when="d != 0")
+MOD_SCALE = rule("mod-scale", "k*(x % d)", "(k*x) % (k*d)", when="0 < k and 0 < d and fits(k*x) and fits(k*d)")
 TRUNCDIV_UP = rule("truncdiv", "truncdiv(x, y)", "x // y", when="0 <= x and 0 < y")
 TRUNCDIV_DOWN = rule("truncdiv-down", "truncdiv(x, y)", "-((-x) // y)", when="x <= 0 and 0 < y and fits(-x)")
 TRUNCMOD_UP = rule("truncmod", "truncmod(x, y)", "x % y", when="0 <= x and 0 < y")
