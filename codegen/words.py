@@ -68,7 +68,13 @@ def choose_word(e: Int, wanted: str | None, typing: Typing) -> str | None:
         if _is_modular(e, "uint64", typing, ring and target in (None, "uint64")):
             return "uint64"
         return "int64" if wanted is None or target != "uint64" and all(typing.fits(s, "int64") for s in si.free_symbols(e)) else None
-    return "int64"
+    return "int64" if _has_literals(e) else None
+
+
+def _has_literals(e: Int) -> bool:
+    """Whether C has every number in `e` as a signed literal: `x & -2**63` is exactly `(x >> 63) * 2**63`, but not in C."""
+    low, high = _LIMITS["int64"]
+    return all(low <= n <= high for n in (e.value, *e.coefs)) and all(map(_has_literals, e.args))
 
 
 def _is_modular(e: Int, word: str, typing: Typing, ring: bool) -> bool:

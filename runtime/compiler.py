@@ -85,7 +85,8 @@ def nvrtc() -> Compiler | str:
     include = _include_folder()
     if include is None:
         return "NVRTC: no folder with cuda_fp16.h"
-    return Compiler("NVRTC", f"{major}.{minor}", (*_COMMON, f"--include-path={include}"), _run_nvrtc)
+    # Its own cache, kept beside a driver, would answer without ptxas's account of registers and spills; `runtime.cache` is ours.
+    return Compiler("NVRTC", f"{major}.{minor}", (*_COMMON, "--no-cache", f"--include-path={include}"), _run_nvrtc)
 
 
 @cache

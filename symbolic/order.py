@@ -111,8 +111,10 @@ def _division_less(S: Engine, e: Int, d: Int) -> Int | None:
     """`x // d < k` as `x < d*k`."""
     terms = terms_of(d)
     if len(terms) != 1:
-        return None
+        return _decided_by_division(S, e, d, terms)
     (t, c), = terms.items()
+    if t.op is FLOORDIV and t.args[1].op is not CONST:
+        return _decided_by_division(S, e, d, terms)
     if t.op is not FLOORDIV or t.args[1].op is not CONST or t.args[1].value <= 0 or c not in (1, -1):
         return None
     x, step = t.args
@@ -123,6 +125,19 @@ def _division_less(S: Engine, e: Int, d: Int) -> Int | None:
     if c == 1:
         return S.fire(rules.LT_DIV, e, x=x, d=step, y=k)
     return S.fire(rules.DIV_LT, e, x=x, d=step, y=k)
+
+
+def _decided_by_division(S: Engine, e: Int, d: Int, terms: dict[Int, int]) -> Int | None:
+    """`x // d < y` where `x < d*y` is decided, and likewise from the other side."""
+    for t, c in terms.items():
+        if t.op is FLOORDIV and c in (1, -1) and interval(S, t.args[1])[0] >= 1:
+            (x, step), rest = t.args, sub(d, scale(t, c))
+            gap = sub(S.expand(scale(rest, -1), step), x) if c == 1 else sub(x, S.expand(add(rest, ONE), step))
+            if nonnegative(S, add(gap, MINUS_ONE) if c == 1 else gap):
+                return S.note(rules.LT_TRUE, e, ONE, x=d, y=ZERO)
+            if nonnegative(S, scale(gap, -1) if c == 1 else add(scale(gap, -1), MINUS_ONE)):
+                return S.note(rules.LT_FALSE, e, ZERO, x=d, y=ZERO)
+    return None
 
 
 def _sides(S: Engine, d: Int) -> tuple[Int, Int]:
@@ -202,6 +217,9 @@ def select(S: Engine, e: Int) -> Int:
     if u is v:
         return S.note(rules.SELECT_SAME, integers.select(condition, u, v), u, c=condition, x=u)
     result = integers.select(condition, u, v)
+    if condition.op is LT and set(condition.args) == {u, v}:
+        least = condition.args[0] is u
+        return S.fire(rules.SELECT_MIN if least else rules.SELECT_MAX, result, x=condition.args[0], y=condition.args[1])
     return S.note(rules.SELECT_ASSUME, e, result, c=condition, x=x, y=y, u=u, v=v)
 
 

@@ -177,6 +177,8 @@ group("select")
 SELECT_TRUE = rule("select-true", "select(c, x, y)", "x", when="c")
 SELECT_FALSE = rule("select-false", "select(c, x, y)", "y", when="not c")
 SELECT_SAME = rule("select-same", "select(c, x, x)", "x")
+SELECT_MIN = rule("select-min", "select(x < y, x, y)", "min(x, y)")
+SELECT_MAX = rule("select-max", "select(x < y, y, x)", "max(x, y)")
 SELECT_ASSUME = rule("select-assume", "select(c, x, y)", "select(c, u, v)", when="(not c or x == u) and (c or y == v)")
 
 group("bits")

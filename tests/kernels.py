@@ -82,7 +82,7 @@ def floor_arithmetic(A: T.Buffer((256,), "int32"), D: T.Buffer((256,), "int32"),
 
 
 @case(ints((256,), (256,), low=1, high=1000), ((256,), np.int32),
-      lambda a, b: np.fix((a - 500) / b).astype(np.int32) + np.fmod(a - 500, b))
+      lambda a, b: np.trunc((a - 500) / b).astype(np.int32) + np.fmod(a - 500, b))
 def c_division(A: T.Buffer((256,), "int32"), D: T.Buffer((256,), "int32"), B: T.Buffer((256,), "int32")):
     T.device_entry()
     tx = T.thread_id([256])

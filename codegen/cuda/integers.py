@@ -136,6 +136,8 @@ class _CPrinter(Printer):
 
     def sum(self, e: Int) -> Piece:
         """Terms by falling stride, extents counting as long strides; the positive ones first so that no sign leads."""
+        if e.value == -1 and e.coefs == (-1,):
+            return fr.prefix("~", Fragment(*self.piece(e.args[0])))     # -x - 1, which would overflow for the least x
         terms = sorted(zip(e.args, e.coefs), key=lambda tc: (tc[1] < 0, -self._extents_in(tc[0]), -abs(tc[1]),
                                                              -len(si.factors_of(tc[0])), tc[0].key))
         # C adds from the left: with three terms, the first two may overflow before a wide one comes.

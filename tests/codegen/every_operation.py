@@ -86,16 +86,17 @@ def kernels() -> dict[str, Any]:
 
 
 def _vector_kernel(name: str, dtype: str, lanes: int) -> Any:
+    """Called with n = lanes: the kernel cannot know that `tx * n` lies on a vector's alignment."""
     vector = f"{dtype}x{lanes}"
 
-    def kernel(A: T.Buffer((64 * lanes,), dtype), B: T.Buffer((64 * lanes,), dtype), C: T.Buffer((64 * (2 * lanes + 1),), dtype)) -> None:
+    def kernel(A: T.Buffer((64 * lanes,), dtype), B: T.Buffer((64 * lanes,), dtype), C: T.Buffer((64 * (2 * lanes + 1),), dtype), n: T.int32) -> None:
         T.device_entry()
         tx = T.thread_id([64])
         v = A.vload([tx * lanes], dtype=vector)
-        w = B.vload([tx], dtype=vector)
+        w = B.vload([tx * n], dtype=vector)
         C.vstore([tx * lanes], v + w * v)
-        C.vstore([tx * (lanes + 1) + 64 * lanes], T.max(v, w))
-        C[tx * (lanes + 1) + 64 * lanes + lanes] = v[0] + v[lanes - 1]
+        C.vstore([tx * n + 64 * n], T.max(v, w))
+        C[tx + 128 * lanes] = v[0] + v[lanes - 1]
 
     kernel.__name__ = name
     return trace(kernel)

@@ -9,6 +9,7 @@ import pytest
 import tests.codegen.test_text  # noqa: F401  (fills EXPECTED)
 from tests.codegen.every_operation import kernels
 from tests.codegen.expecting import EXPECTED
+from tests.kernels import CASES
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
 
 
@@ -17,6 +18,12 @@ from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
 def test_expected_sources_compile(architecture: str, tmp_path: Path) -> None:
     made = cubin(one_unit(EXPECTED.values()), tmp_path, [architecture])
     assert made[architecture].stat().st_size > 0
+
+
+@needs_nvcc
+def test_kernels_compile(tmp_path: Path) -> None:
+    made = cubin(one_unit(case.kernel().cuda_source() for case in CASES), tmp_path, ["sm_90a"])
+    assert made["sm_90a"].stat().st_size > 0
 
 
 @needs_nvcc

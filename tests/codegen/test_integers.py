@@ -51,7 +51,7 @@ i, j, n, b, u, v, l, w, p = SYMBOLS.values()  # noqa: E741
 @pytest.mark.parametrize("expression, expected", [
     (j * 8 + i, "j * 8 + i"),
     (i - j * 4 - 3, "i - j * 4 - 3"),
-    (5 - i, "5 - i"),
+    (5 - i, "5 - i"), (-i - 1, "~i"), (-(i + j) - 1, "-i - j - 1"),
     (-i * 3, "-i * 3"),
     ((j + 3) * n + i, "(j + 3) * n + i"),
     (j // 7, "j / 7"), (j % 7, "j % 7"),

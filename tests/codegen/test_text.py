@@ -712,6 +712,35 @@ def mixed_integers(
 
 
 @emits("""
+extern "C" __global__ void __launch_bounds__(64)
+unsigned_64_bits_kernel(
+    unsigned long long* __restrict__ K_ptr,
+    long long* __restrict__ J_ptr,
+    int* __restrict__ I_ptr) {
+  const int tx = threadIdx.x;
+  const unsigned long long a = K_ptr[tx];
+  const unsigned long long b = K_ptr[tx];
+  I_ptr[tx] = a <= b ? 1 : 2;
+  K_ptr[tx] = max(a / 3, a ^ b);
+  K_ptr[tx] = min(a, (unsigned long long)(a == b ? 3 : 2));
+  J_ptr[tx] &= -9223372036854775807LL - 1;
+  J_ptr[tx] = ~J_ptr[tx];
+}
+""")
+def unsigned_64_bits(K: T.Buffer((64,), "uint64"), J: T.Buffer((64,), "int64"), I: T.Buffer((64,), "int32")):
+    """Exact expressions that no C type can compute are written by their operations."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    a = K[tx]
+    b = K[tx + 1 - 1]
+    I[tx] = T.select(a <= b, 1, 2)
+    K[tx] = T.max(a // 3, a ^ b)
+    K[tx] = T.min(T.select(a == b, T.uint64(3), T.uint64(2)), a)
+    J[tx] = J[tx] & -(2**63)
+    J[tx] = ~J[tx]
+
+
+@emits("""
 // Division rounded down, for operands of any sign.
 __device__ __forceinline__ int floordiv(int a, int b) {
   const int q = a / b;

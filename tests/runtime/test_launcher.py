@@ -219,6 +219,7 @@ def test_a_gpu_without_its_libraries_is_an_error_that_says_what_to_install(monke
     def absent(name):
         raise ImportError(f"No module named {name!r}")
     monkeypatch.setattr(device.importlib, "import_module", absent)
+    monkeypatch.setattr(device, "_devices", {})
     device.pycuda_driver.cache_clear()
     device.bindings.cache_clear()
     with pytest.raises(LaunchError) as caught:
