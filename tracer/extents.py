@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import sympy
-from symbolic.sympy_bridge import from_sympy
 
 from symbolic import integers as si
 from symbolic.integers import Int
+from symbolic.sympy_bridge import from_sympy
 from symbolic.text import text
 from tracer.errors import DTypeError
 from tracer.recorder import Recorder

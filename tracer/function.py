@@ -134,9 +134,8 @@ def _finish_names(function: Function) -> None:
 
 def _check_extents(function: Function) -> None:
     """Every extent must be determined by the arguments' shapes."""
-    from symbolic.solve import solve
-
     from symbolic.integers import free_symbols, named
+    from symbolic.solve import solve
     symbols = [node.sym for node in function.extents if node.sym is not None]
     equations = [(entry, named(f"{p.buffer.name}.shape[{axis}]")) for p in function.parameters if p.buffer is not None
                  for axis, entry in enumerate(p.buffer.shape) if free_symbols(entry)]

@@ -44,7 +44,8 @@ def main(count: int, first: int = 0) -> int:
             if bad:
                 wrong += 1
                 print(f"seed {seed}: {'; '.join(bad[:4])}")
-    print(f"{count} random kernels, {elements} elements, {wrong} kernels differ, {time.perf_counter() - begin:.0f} s, on {torch.cuda.get_device_name()}")
+    print(f"{count} random kernels, {elements} elements, {wrong} kernels differ, {time.perf_counter() - begin:.0f} s, "
+          f"on {torch.cuda.get_device_name()}")
     return 1 if wrong else 0
 
 

@@ -235,7 +235,8 @@ def test_signatures_that_are_refused():
     def unknown_text(A: "T.Buffer((Q,), 'float32')"):  # noqa: F821
         pass
 
-    for fn, message in [(no_annotation, "parameter 'A' has no annotation"), (starred, r"parameter \*A"), (with_default, "parameter 'A' has a default"),
+    for fn, message in [(no_annotation, "parameter 'A' has no annotation"), (starred, r"parameter \*A"),
+                        (with_default, "parameter 'A' has a default"),
                         (wrong, "parameter 'A' is annotated 3"), (unknown_text, r"the annotation of parameter 'A'.*cannot be evaluated: NameError")]:
         with pytest.raises(TraceError, match=message):
             trace(fn)
@@ -265,9 +266,10 @@ def test_match_buffer_is_checked():
     def alloc_before(A_ptr: T.handle):
         T.alloc_shared((8,), "float32")
 
+    host = r"`store` before T.device_entry\(\): that part runs on the host"
     for fn, message in [(twice, "the handle 'A_ptr' is bound already, as buffer 'A'"), (not_a_handle, "binds a parameter annotated T.handle"),
                         (below, "T.match_buffer stands before T.device_entry"), (in_shared, "an argument is in global memory"),
-                        (store_before, r"`store` before T.device_entry\(\): that part runs on the host"), (alloc_before, "`alloc` before T.device_entry")]:
+                        (store_before, host), (alloc_before, "`alloc` before T.device_entry")]:
         with pytest.raises(TraceError, match=message):
             trace(fn)
 

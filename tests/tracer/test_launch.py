@@ -86,7 +86,8 @@ def test_two_dimensional_block_counts_x_first():
 
 
 @pytest.mark.parametrize(("declare", "message"), [
-    (lambda n: (T.warp_id([4]), T.lane_id([32]), T.thread_id([256])), r"do not agree on the threads of a block: thread_id gives 256, warp_id x 32 gives 128"),
+    (lambda n: (T.warp_id([4]), T.lane_id([32]), T.thread_id([256])),
+     r"do not agree on the threads of a block: thread_id gives 256, warp_id x 32 gives 128"),
     (lambda n: (T.thread_id([64]), T.thread_id([128])), r"T.thread_id was declared before with extents \[64\], now with \[128\]"),
     (lambda n: (T.warp_id([4]), T.thread_id([16, 8])), r"declare T.thread_id of several axes before T.warp_id"),
     (lambda n: (T.thread_id([100]), T.lane_id([32])), r"T.lane_id needs a block of whole groups of 32 threads; it has 100"),

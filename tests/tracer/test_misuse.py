@@ -183,7 +183,7 @@ def test_value_used_after_its_loop():
 def test_loop_variable_used_after_its_loop():
     def body(A, I, tx, bx):
         for k in T.serial(8):
-            pass
+            A[tx, k] = 0.0
         A[tx, 0] = A[tx, k]
     refused(body, r"used after the If, loop or While")
 
