@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from symbolic import integers, rules
 from symbolic.integers import AND, OR, XOR, Int, const, constant_of, make_sum, terms_of
 from symbolic.intervals import INF, interval
+from symbolic.present import digits
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -41,7 +42,8 @@ def _units(S: Engine, a: Int, b: Int) -> list[int]:
     """Powers of two at which a split may leave something on both sides, the smallest first."""
     found = set()
     for x in (a, b):
-        for c in (*terms_of(x).values(), constant_of(x)):
+        form = digits(x)
+        for c in (*terms_of(form).values(), constant_of(form)):
             found.add(c & -c)
         hi = interval(S, x)[1]
         if 0 <= hi < INF:
@@ -57,8 +59,9 @@ def _all_low(S: Engine, x: Int, m: int) -> bool:
 
 def _halves(S: Engine, x: Int, m: int) -> tuple[Int, Int] | None:
     """(high, low) with `x == m*high + low` and 0 <= low < m."""
-    value = constant_of(x)
-    high = {t: c // m for t, c in terms_of(x).items() if c % m == 0}
-    low = make_sum({t: c for t, c in terms_of(x).items() if c % m}, value % m)
+    form = digits(x)
+    value = constant_of(form)
+    high = {t: c // m for t, c in terms_of(form).items() if c % m == 0}
+    low = S.canon(make_sum({t: c for t, c in terms_of(form).items() if c % m}, value % m))
     lo, hi = interval(S, low)
-    return (make_sum(high, value // m), low) if lo >= 0 and hi < m else None
+    return (S.canon(make_sum(high, value // m)), low) if lo >= 0 and hi < m else None
