@@ -169,7 +169,7 @@ class _Lowering:
         index = simplify(flat_index(buffer, exact_coords), facts)
         forms = [self.forms.get(c, c.sym) for c in coords]
         named = simplify(flat_index(buffer, [f for f in forms if f is not None]), facts)
-        shown = tuple(_shorter(simplify(c, facts), simplify(f, facts)) for c, f in zip(exact_coords, forms) if f is not None)
+        shown = tuple(simplify(f, facts) for f in forms if f is not None)
         return FlatAccess(node, buffer, shown, index, _shorter(index, named), _in_bounds(node, buffer, exact_coords, facts))
 
 

@@ -19,7 +19,7 @@ from symbolic.integers import Int
 from symbolic.text import text
 from tracer import operations as ops
 from tracer.errors import LaunchError
-from tracer.ir import Node, Region
+from tracer.ir import Function, Node, Region
 
 _REMEMBERED = 256     # calls whose extents passed; a program with more shapes computes some again
 
@@ -52,7 +52,7 @@ def index_check(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], S
             return
         fixed = dict(zip(symbols, values))
         for place in places:
-            _check_place(place, _Launch(function.atoms, fixed, grid, block), names, signature)
+            _check_place(place, _Launch(function, fixed, grid, block), names, signature)
         if len(passed) >= _REMEMBERED:
             passed.clear()
         passed.add(call)
@@ -93,27 +93,38 @@ def _leaves(region: Region) -> bool:
 class _Launch:
     """The bounds of atoms in one launch."""
 
-    def __init__(self, atoms: Mapping[Int, Node], fixed: Mapping[Int, int], grid: Sequence[int], block: Sequence[int]) -> None:
-        self.atoms, self.fixed = atoms, fixed
+    def __init__(self, function: Function, fixed: Mapping[Int, int], grid: Sequence[int], block: Sequence[int]) -> None:
+        self.atoms, self.fixed = function.atoms, fixed
         self.extents = {ops.THREAD_INDEX: block, ops.BLOCK_INDEX: grid}
+        # The ids that stand for a register of their own (those of clusters) are bounded by their declared extents.
+        self.scopes = {node.sym: si.substitute(node.attrs["extent"], fixed) for node in function.scope_ids if node.sym is not None}
 
-    def bound(self, facts: Facts, symbol: Int, loops: Mapping[Int, Node]) -> Iterator[Int]:
-        """Put the bounds of an atom into `facts`; yields the expressions whose atoms need bounds too."""
+    def bound(self, facts: Facts, expression: Int, loops: Mapping[Int, Node], bounded: set[Int]) -> None:
+        """Put the bounds of the expression's atoms into `facts`: of a loop's ends before those of its variable."""
+        for symbol in si.free_symbols(expression):
+            if symbol not in bounded:
+                bounded.add(symbol)
+                self._bound_atom(facts, symbol, loops, bounded)
+
+    def _bound_atom(self, facts: Facts, symbol: Int, loops: Mapping[Int, Node], bounded: set[Int]) -> None:
         node = self.atoms[symbol]
         assert node.dtype is not None
-        if node.op in self.extents:
-            facts.bound(symbol, 0, self.extents[node.op][node.attrs["axis"]])
-            return
         low, high = node.dtype.limits
         facts.bound(symbol, low, high + 1)
-        if symbol in loops:
+        if node.op in self.extents:
+            facts.bound(symbol, 0, self.extents[node.op][node.attrs["axis"]])
+        elif symbol in self.scopes:
+            facts.bound(symbol, 0, self.scopes[symbol])
+        elif symbol in loops:
             start, stop, step = (operand.sym for operand in loops[symbol].operands)
-            if start is None or stop is None or step is None or not si.is_const(step):
-                return
+            assert start is not None and stop is not None and step is not None
             first, last = si.substitute(start, self.fixed), si.substitute(stop, self.fixed)
-            facts.assume(si.land(si.le(first, symbol), si.lt(symbol, last)) if step.value > 0 else
-                         si.land(si.le(symbol, first), si.lt(last, symbol)))
-            yield from (first, last)
+            self.bound(facts, first, loops, bounded)
+            self.bound(facts, last, loops, bounded)
+            # A step is a negative constant, or known to be positive (`tracer.control`).
+            downwards = si.is_const(step) and step.value < 0
+            facts.assume(si.land(si.le(symbol, first), si.lt(last, symbol)) if downwards else
+                         si.land(si.le(first, symbol), si.lt(symbol, last)))
 
 
 def _check_place(place: _Place, launch: _Launch, names: Mapping[Int, str], signature: str) -> None:
@@ -121,12 +132,9 @@ def _check_place(place: _Place, launch: _Launch, names: Mapping[Int, str], signa
     assert node.sym is not None and node.dtype is not None
     value = si.substitute(node.sym, fixed)
     conditions = [si.substitute(condition, fixed) for condition in place.conditions]
-    facts, waiting, bounded = Facts(), [value, *conditions], set[Int]()
-    while waiting:
-        for symbol in si.free_symbols(waiting.pop()):
-            if symbol not in bounded:
-                bounded.add(symbol)
-                waiting += launch.bound(facts, symbol, place.loops)
+    facts, bounded = Facts(), set[Int]()
+    for expression in (value, *conditions):
+        launch.bound(facts, expression, place.loops, bounded)
     for condition in conditions:
         facts.assume(condition)
     if facts.contradictory:

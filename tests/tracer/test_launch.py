@@ -72,7 +72,7 @@ def test_thread_index_from_warps():
         lane = T.lane_id([32])
         tx = T.thread_id([128])
         B[warp * 32 + lane] = A[tx]
-    assert [str(a) for a in trace(kernel).accesses()] == ["A[tx] load  tx", "B[tx] store  tx"]
+    assert [str(a) for a in trace(kernel).accesses()] == ["A[tx] load  tx", "B[warp*32 + lane] store  tx"]
 
 
 def test_two_dimensional_block_counts_x_first():
