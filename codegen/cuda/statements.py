@@ -130,7 +130,8 @@ def _value(out: Statements, node: Node) -> None:
         out.line(f"{text};", node.location)
         return
     c_type = types.c_type(node.dtype, out.needs)
-    out.line(f"const {c_type} {out.declare(node)} = {text};", node.location)
+    const = f"{c_type} const" if node.dtype.kind == "handle" else f"const {c_type}"     # the pointer is constant, not what it points to
+    out.line(f"{const} {out.declare(node)} = {text};", node.location)
 
 
 def _store(out: Statements, node: Node) -> None:

@@ -78,6 +78,8 @@ def kernels() -> dict[str, Any]:
         for lanes in (2, 3, 4, 8, 16):
             name = f"{dtype}_by_{lanes}"
             found[name] = _vector_kernel(name, dtype, lanes)
+    for dtype in (*SCALARS, *EIGHT_BIT_FLOATS):
+        found[f"{dtype}_memory"] = _memory_kernel(f"{dtype}_memory", dtype)
     for dtype in ("int32", "int64", "uint32", "uint64", *FLOATS):
         found[f"{dtype}_shuffles"] = _kernel(f"{dtype}_shuffles", lambda a, b: [
             T.cuda.shfl_sync(0xFFFFFFFF, a, 3), T.cuda.shfl_up_sync(0xFFFFFFFF, a, 3), T.cuda.shfl_down_sync(0xFFFFFFFF, a, 1),
@@ -97,6 +99,29 @@ def _vector_kernel(name: str, dtype: str, lanes: int) -> Any:
         C.vstore([tx * lanes], v + w * v)
         C.vstore([tx * n + 64 * n], T.max(v, w))
         C[tx + 128 * lanes] = v[0] + v[lanes - 1]
+
+    kernel.__name__ = name
+    return trace(kernel)
+
+
+def _memory_kernel(name: str, dtype: str) -> Any:
+    def kernel(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype), C: T.Buffer((2, 64), dtype)) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        tile = T.alloc_shared((64,), dtype)
+        mine = T.alloc_local((4,), dtype)
+        first = T.shared_scalar(dtype)
+        x = T.local_scalar(dtype)
+        tile[tx] = A[tx]
+        mine[tx % 4] = B[tx]
+        with T.If(tx == 0):
+            first.assign(A[1])
+        T.cuda.cta_sync()
+        x.assign(mine[tx % 4])
+        with T.If(tx > 40):
+            x.assign(first)
+        C[0, tx] = tile[63 - tx]
+        C[1, tx] = x
 
     kernel.__name__ = name
     return trace(kernel)

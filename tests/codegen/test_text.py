@@ -611,6 +611,39 @@ def own_functions(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
     B[tx] = bump
 
 
+_PAIR = """
+__device__ float2 pair(const float* p, float* q) { q[0] = p[1]; return make_float2(p[0], p[1]); }
+__device__ void* same(void* p) { return p; }
+"""
+
+
+@emits("""
+__device__ float2 pair(const float* p, float* q) { q[0] = p[1]; return make_float2(p[0], p[1]); }
+__device__ void* same(void* p) { return p; }
+
+extern "C" __global__ void __launch_bounds__(32)
+pointers_kernel(float* __restrict__ A_ptr) {
+  const int tx = threadIdx.x;
+  float r[2];
+  r[1] = 2.0f;
+  const float2 v = pair(&A_ptr[tx * 2], r);
+  A_ptr[tx] = v.x + r[0] + r[1];
+  void* const p = same(A_ptr);
+  same(p);
+}
+""")
+def pointers(A: T.Buffer((64,), "float32")):
+    """A pointer that is returned is a constant pointer; memory whose address is taken counts as read."""
+    T.device_entry()
+    tx = T.thread_id([32])
+    r = T.alloc_local((2,), "float32")
+    r[1] = 2.0
+    v = T.cuda.func_call("pair", A.ptr_to([tx * 2]), r.data, source_code=_PAIR, return_type="float32x2")
+    A[tx] = v[0] + r[0] + r[1]
+    p = T.cuda.func_call("same", A.data, source_code=_PAIR, return_type="handle")
+    T.cuda.func_call("same", p, source_code=_PAIR, return_type="handle")
+
+
 # ---- integers
 
 @emits("""
