@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codegen.lowered import Lowered
+from codegen.words import facts_at
 from symbolic import integers as si
-from symbolic.facts import Facts
 from tracer import operations as ops
 from tracer.dtypes import DType
 from tracer.ir import Node
@@ -31,5 +31,4 @@ def moves_whole(access: Node, lowered: Lowered) -> bool:
     """Whether one wide access may be written for the load or store `access`; else its lanes move one by one."""
     dtype = moved(access)
     step = alignment(dtype) // dtype.scalar.bytes
-    facts = (lowered.facts.get(access.parent) if access.parent is not None else None) or Facts()
-    return step == 1 or facts.prove(si.eq(lowered.accesses[access].emitted % step, 0)) is True
+    return step == 1 or facts_at(access, lowered).prove(si.eq(lowered.accesses[access].emitted % step, 0)) is True

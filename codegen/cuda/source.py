@@ -45,7 +45,6 @@ def emit(half: DeviceHalf, *, locations: bool = True) -> CudaSource:
     scopes = Scopes([entry, *called])
     body = Statements(half, plan, needs, scopes, locations=locations)
     signature = _signature(half, entry, body)
-    body._depth = 1
     body.kernel()
     before = needs.preamble()
     for source in body.values.sources:

@@ -43,10 +43,10 @@ class Statements:
         self.values = Expressions(half, plan, needs)
         self.lines: list[tuple[str, Location | None]] = []
         self.alignment: dict[Storage, int] = _alignments(half, plan)
+        self.initialises = {store: allocation for allocation, store in plan.declared_at.items()}
         self._locations = locations
-        self._depth = 0
+        self._depth = 1
         self._last: Location | None = None
-        self._declared_here = {store: allocation for allocation, store in plan.declared_at.items()}
 
     # ---- lines
 
@@ -96,19 +96,6 @@ class Statements:
         self.values.variables[node] = name
         return name
 
-    def store(self, node: Node) -> str:
-        """`A[i] = value` or `x += value`, without the semicolon."""
-        value = node.operands[-1]
-        buffer = node.attrs["buffer"]
-        assert value.dtype is not None
-        if is_packet(node):
-            return f"{self.values.packet(node, value.dtype).text} = {self.values.write(value, modular=True).text}"
-        target = self.values.element(node, buffer.dtype).text
-        update = _update(self, node, value)
-        if update is not None:
-            return f"{target} {update[0]}= {update[1].text}"
-        return f"{target} = {self.values.write(value, modular=True).text}"
-
 
 def _register_name(node: Node) -> str:
     kind = node.attrs.get("kind", node.op.name)
@@ -135,19 +122,27 @@ def _value(out: Statements, node: Node) -> None:
 
 
 def _store(out: Statements, node: Node) -> None:
-    if node in out._declared_here:
-        _scalar(out, out._declared_here[node], node)
-        return
     value = node.operands[-1]
     buffer = node.attrs["buffer"]
-    assert value.dtype is not None
-    if is_packet(node) and not moves_whole(node, out.half.lowered):
-        for k in range(value.dtype.lanes):
-            pointer = out.values.pointer(node, buffer.dtype).within(fr.PRIMARY)
-            lane = out.values.write(value, k, modular=True).text
-            out.line(f"{pointer}[{out.values.index(node, k).text}] = {lane};", node.location)
+    if node in out.initialises:
+        _scalar(out, out.initialises[node], node)
+    elif is_packet(node):
+        _store_packet(out, node, value)
+    elif (update := _update(out, node, value)) is not None:
+        out.line(f"{out.values.element(node, buffer.dtype).text} {update[0]}= {update[1].text};", node.location)
+    else:
+        out.line(f"{out.values.element(node, buffer.dtype).text} = {out.values.write(value, modular=True).text};", node.location)
+
+
+def _store_packet(out: Statements, node: Node, value: Node) -> None:
+    """One wide access, or one store a lane where the index may not lie on the vector's alignment."""
+    values, dtype = out.values, moved(node)
+    if moves_whole(node, out.half.lowered):
+        out.line(f"{values.packet(node, dtype).text} = {values.write(value, modular=True).text};", node.location)
         return
-    out.line(f"{out.store(node)};", node.location)
+    pointer = values.pointer(node, node.attrs["buffer"].dtype).within(fr.PRIMARY)
+    for k in range(dtype.lanes):
+        out.line(f"{pointer}[{values.index(node, k).text}] = {values.write(value, k, modular=True).text};", node.location)
 
 
 def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] | None:
@@ -261,24 +256,28 @@ def _for(out: Statements, node: Node) -> None:
     assert variable.dtype is not None
     if node.attrs["kind"] in ("unroll", "vectorized"):
         out.line("#pragma unroll")
-    first, last = out.values.write(start), out.values.write(stop)
-    facts = facts_at(node, out.half.lowered)
-    distance = step.sym if step.sym is not None else out.half.lowered.integers[step]
-    with out.indented():
-        out._depth -= 1
+    first, bound = out.values.write(start).text, out.values.write(stop).within(ADDITIVE)
+    with out.scopes.block():
         name = out.declare(variable)
-        if facts.prove(si.gt(distance, 0)):
-            more, advance = "<", f"++{name}" if distance is si.ONE else f"{name} += {out.values.write(step).text}"
-        elif facts.prove(si.lt(distance, 0)) and si.is_const(distance):
-            more, advance = ">", f"--{name}" if distance is si.MINUS_ONE else f"{name} -= {-distance.value}"
-        else:
-            raise NotSupportedError(f"{node.location}: the step of a loop must be known to be positive, or be a negative constant")
+        more, advance = _advance(out, node, name)
         c_type = types.c_type(variable.dtype, out.needs)
-        bound = last.within(ADDITIVE)
-        out.line(f"for ({c_type} {name} = {first.text}; {name} {more} {bound}; {advance}) {{", node.location)
-        out._depth += 1
-        out.region(node.regions[0])
+        out.line(f"for ({c_type} {name} = {first}; {name} {more} {bound}; {advance}) {{", node.location)
+        with out.indented():
+            out.region(node.regions[0])
     out.line("}")
+
+
+def _advance(out: Statements, loop: Node, name: str) -> tuple[str, str]:
+    """How the loop variable compares with the bound while the loop goes on, and how it steps."""
+    step = loop.operands[2]
+    distance = out.plan.integers.get(step, step.sym)
+    assert distance is not None
+    facts = facts_at(loop, out.half.lowered)
+    if facts.prove(si.gt(distance, 0)):
+        return "<", f"++{name}" if distance is si.ONE else f"{name} += {out.values.write(step).text}"
+    if si.is_const(distance):
+        return ">", f"--{name}" if distance is si.MINUS_ONE else f"{name} -= {-distance.value}"
+    raise NotSupportedError(f"{loop.location}: the step of a loop must be known to be positive, or be a negative constant")
 
 
 def _while(out: Statements, node: Node) -> None:
