@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from symbolic import integers, rules
@@ -16,11 +17,18 @@ _SPLIT: Final = {AND: rules.AND_SPLIT, OR: rules.OR_SPLIT, XOR: rules.XOR_SPLIT}
 
 
 def canon(S: Engine, e: Int) -> Int:
-    """A chain of one operator, two at a time."""
-    first, *others = map(S.canon, e.args)
-    for x in others:
-        first = combine(S, e.op, first, x)
-    return first
+    """A chain of one operator: any two that combine are one operand from then on."""
+    made = integers.BUILD[e.op](*map(S.canon, e.args))
+    if made.op is not e.op or any(S.canon(a) is not a for a in made.args):
+        return S.canon(made)
+    for a, b in combinations(made.args, 2):
+        both = combine(S, e.op, a, b)
+        if both.op is not e.op:
+            others = list(made.args)
+            others.remove(a)
+            others.remove(b)
+            return S.canon(integers.BUILD[e.op](both, *others))
+    return made
 
 
 def combine(S: Engine, op: str, a: Int, b: Int) -> Int:
@@ -29,7 +37,7 @@ def combine(S: Engine, op: str, a: Int, b: Int) -> Int:
     if e.op is not op:
         return S.canon(e)
     if len(e.args) != 2:
-        return e
+        return canon(S, e)
     a, b = e.args
     for m in _units(S, a, b):
         x, y = _halves(S, a, m), _halves(S, b, m)

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from symbolic import integers
 from symbolic.engine import Engine
 from symbolic.integers import (
@@ -41,6 +43,7 @@ from symbolic.integers import (
 )
 from symbolic.intervals import _FAR, INF, Interval, _meet, interval
 
+_PROPAGATION: Final = 3         # how far a new bound is carried from fact to fact
 _UNKNOWN: Interval = (-INF, INF)
 
 
@@ -48,7 +51,7 @@ class Facts:
     """A growing set of facts. A scope sees what its parent knows, now and later; the parent never sees the scope's."""
 
     __slots__ = ("parent", "narrows", "congruent", "linear", "_contradictory", "_ranges", "_residues", "_about_term",
-                 "_relations", "_excluded", "_version", "_stamp", "_own_engine", "_own")
+                 "_relations", "_excluded", "_version", "_depth", "_stamp", "_own_engine", "_own")
 
     def __init__(self, parent: Facts | None = None) -> None:
         self.parent = parent
@@ -60,6 +63,7 @@ class Facts:
         self._contradictory = False
         self._version = 0
         self._stamp = -1
+        self._depth = 0
         self._own_engine: Engine | None = None
         self._own = False
         # What kinds of fact there are at all, here or above: questions that need none of a kind skip it.
@@ -135,6 +139,19 @@ class Facts:
 
     def _record_nonnegative(self, g: Int) -> None:
         """`g >= 0` for a canonical g: each term is bounded by the others, and the whole is kept when it has several."""
+        terms = terms_of(g)
+        if len(terms) > 1:
+            for t, c in terms.items():
+                self._about_term.setdefault(t, []).append((g, c))
+            self.linear = True
+        self._bound_terms(g)
+        for t, c in terms.items():
+            if t.op is MIN and c > 0 or t.op is MAX and c < 0:
+                for a in t.args:
+                    self._record_nonnegative(add(sub(g, scale(t, c)), scale(a, c)))
+
+    def _bound_terms(self, g: Int) -> None:
+        """Each term of `g >= 0` is bounded by what the others can be at most."""
         engine = self._engine_here()
         terms = terms_of(g)
         ends = {t: interval(engine, t) for t in terms}
@@ -144,14 +161,6 @@ class Facts:
             if abs(others) < _FAR:
                 if c > 0: self._narrow(t, -(others // c), INF)
                 else: self._narrow(t, -INF, others // -c)
-        if len(terms) > 1:
-            for t, c in terms.items():
-                self._about_term.setdefault(t, []).append((g, c))
-            self.linear = True
-        for t, c in terms.items():
-            if t.op is MIN and c > 0 or t.op is MAX and c < 0:
-                for a in t.args:
-                    self._record_nonnegative(add(sub(g, scale(t, c)), scale(a, c)))
 
     def _narrow(self, x: Int, lo: int, hi: int) -> None:
         if x.op is not SYMBOL:
@@ -171,6 +180,11 @@ class Facts:
             if a > b:
                 self._contradictory = True
             self._changed()
+            if a <= b and self._depth < _PROPAGATION:
+                self._depth += 1
+                for g, _ in self._about(x):
+                    self._bound_terms(g)
+                self._depth -= 1
 
     def _changed(self) -> None:
         self._version += 1
