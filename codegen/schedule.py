@@ -70,14 +70,16 @@ class Schedule:
     written inside their use; other live values are variables.
 
     `declared_at` maps the allocation of a local scalar to the store that can be its initialiser; `unchanging` are those of them
-    that nothing stores to again. `discarded` are calls made for their effect, whose result nobody reads. `hardware` are the
-    hardware indices and scope ids that need a variable, in order.
+    that nothing stores to again. `discarded` are calls made for their effect, whose result nobody reads. `decided` maps an `if`
+    whose condition is a constant to the branch that runs. `hardware` are the hardware indices and scope ids that need a
+    variable, in order.
     """
 
     integers: dict[Node, Int] = field(default_factory=dict)
     live: set[Node] = field(default_factory=set)
     folded: set[Node] = field(default_factory=set)
     discarded: set[Node] = field(default_factory=set)
+    decided: dict[Node, Region] = field(default_factory=dict)
     declared_at: dict[Node, Node] = field(default_factory=dict)
     unchanging: set[Node] = field(default_factory=set)
     hardware: list[Node] = field(default_factory=list)
@@ -152,7 +154,8 @@ class _Scheduler:
 
     # ------------------------------------------------------------------ what there is
 
-    def _collect(self, region: Region) -> None:
+    def _collect(self, region: Region) -> bool:
+        """Note the nodes of `region` that may run; True where it is left before its end, so that what follows never runs."""
         for position, node in enumerate(region.nodes):
             self.order.append(node)
             self.index[node], self.home[node] = position, region
@@ -160,11 +163,25 @@ class _Scheduler:
                 self.allocations[node.attrs["buffer"].storage] = node
             elif node.op in _ACCESSES:
                 self.touching[_storage(node)].append(node)
-            for inner in node.regions:
+            branches = self._branches(node)
+            left = []
+            for inner in branches:
                 self.owner[inner] = node
-                self._collect(inner)
-            if node.op in _ENDS:      # what follows never runs
-                return
+                left.append(self._collect(inner))
+            if node.op in _ENDS or node.op is ops.IF and all(left):
+                return True
+        return False
+
+    def _branches(self, node: Node) -> tuple[Region, ...]:
+        """The regions of `node` that may run: of an `if` that is decided, one."""
+        if node.op is not ops.IF:
+            return node.regions
+        condition = node.operands[0]
+        value = si.const(condition.attrs["value"]) if condition.op is ops.CONST else self.result.integers.get(condition)
+        if value is None or not si.is_const(value):
+            return node.regions
+        self.result.decided[node] = node.regions[0 if value.value else 1]
+        return (self.result.decided[node],)
 
     def _mentions(self, node: Node) -> Iterator[Mention]:
         """The nodes that stand in the text of `node` itself, not counting its regions."""
@@ -208,7 +225,7 @@ class _Scheduler:
         if node.op is ops.STORE:
             return _storage(node) not in self.allocations
         if node.op in _ENDS or node.op is ops.WHILE:
-            return True
+            return node.op is not ops.RETURN or self.home[node] is not self.half.body     # the kernel ends there anyway
         return bool(node.op.effect & (Effect.SYNC | Effect.OPAQUE | Effect.WRITE))
 
     def _need(self, root: Node) -> None:

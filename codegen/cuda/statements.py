@@ -235,12 +235,15 @@ def _alignments(half: DeviceHalf, plan: Schedule) -> dict[Storage, int]:
 # ---- control flow ------------------------------------------------------------------------------------------------------
 
 def _if(out: Statements, node: Node, opening: str = "if") -> None:
+    if node in out.plan.decided:
+        out.region(out.plan.decided[node])
+        return
     then, otherwise = (out.statements_of(r) for r in node.regions)
     condition = out.values.write(node.operands[0]) if then else out.values.negated(node.operands[0])
     out.line(f"{opening} ({condition.text}) {{", node.location)
     with out.indented():
         out.region(node.regions[0] if then else node.regions[1])
-    if then and len(otherwise) == 1 and otherwise[0].op is ops.IF:
+    if then and len(otherwise) == 1 and otherwise[0].op is ops.IF and otherwise[0] not in out.plan.decided:
         _if(out, otherwise[0], "} else if")
         return
     if then and otherwise:

@@ -427,6 +427,49 @@ def branches(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "int32")):
 
 
 @emits("""
+extern "C" __global__ void __launch_bounds__(256)
+decided_kernel(float* __restrict__ A_ptr, float* __restrict__ B_ptr) {
+  const int tx = threadIdx.x;
+  const float x = A_ptr[tx];
+  B_ptr[tx] = x;
+  if (tx < 5) {
+    A_ptr[0] = 1.0f;
+  } else {
+    A_ptr[1] = 2.0f;
+  }
+  if (x > 2.0f) {
+    return;
+  } else {
+    B_ptr[1] = A_ptr[tx];
+    return;
+  }
+}
+""")
+def decided(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+    """A guard that the ranges decide is not written, nor is what it leaves out or what stands behind the end."""
+    T.device_entry()
+    tx = T.thread_id([256])
+    x = A[tx]
+    only_else = A[0]
+    with T.If(tx < 256):
+        B[tx] = x
+    with T.Else():
+        B[tx] = only_else
+    with T.If(tx < 5):
+        A[0] = 1.0
+    with T.Elif(tx >= 5):
+        A[1] = 2.0
+    with T.Else():
+        A[2] = only_else
+    with T.If(x > 2.0):
+        T.return_()
+    with T.Else():
+        B[1] = T.if_then_else(tx >= 0, A[tx], 0.0)
+        T.return_()
+    B[2] = only_else
+
+
+@emits("""
 extern "C" __global__ void __launch_bounds__(64)
 guarded_kernel(const float* __restrict__ A_ptr, float* __restrict__ B_ptr, int n) {
   const int tx = threadIdx.x;
