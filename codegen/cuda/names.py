@@ -32,6 +32,8 @@ _MACRO_SHAPES = re.compile(
     r"|(S?CHAR|UCHAR|U?SHRT|U?INT|U?LONG|U?LLONG|BOOL|WORD|SIZE|SSIZE|PTR|U?LONG_LONG|LOGIN_NAME|HOST_NAME|LINE|PATH|NAME|IOV|NGROUPS)"
     r"_(MAX|MIN|WIDTH|BIT)"
 )
+# The structs that stand for vectors which CUDA has not: `float16x8`.
+_STRUCTS = re.compile(r"(bool|u?int\d+|b?float\d+(_\w+)?)x\d+")
 
 _called: set[str] = set()
 
@@ -49,7 +51,7 @@ RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_CUDA.split()) | frozenset(_
 def is_reserved(name: str) -> bool:
     """True where C++ or CUDA gives `name` a meaning that the source relies on, or may."""
     return (name in RESERVED or name in _called or name.startswith("__") or re.match(r"_[A-Z]", name) is not None
-            or _MACRO_SHAPES.fullmatch(name) is not None)
+            or _MACRO_SHAPES.fullmatch(name) is not None or _STRUCTS.fullmatch(name) is not None)
 
 
 def escape(name: str) -> str:
