@@ -6,9 +6,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from symbolic import integers, rules
+from symbolic.digits import digits
 from symbolic.integers import AND, OR, XOR, Int, const, constant_of, make_sum, terms_of
 from symbolic.intervals import INF, interval
-from symbolic.present import digits
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine

@@ -13,7 +13,6 @@ from symbolic.integers import (
     FLOORMOD,
     PRODUCT,
     SUM,
-    SYMBOL,
     TRUNCDIV,
     ZERO,
     Int,
@@ -23,7 +22,6 @@ from symbolic.integers import (
     factors_of,
     floordiv,
     make_sum,
-    mul,
     product,
     scale,
     sub,
@@ -333,5 +331,3 @@ def truncated(S: Engine, op: str, a: Int, b: Int) -> Int:
         return S.fire(down, e, x=a, y=b)
     return e
 
-
-__all__ = ["SYMBOL", "div", "mod", "mul", "truncated"]

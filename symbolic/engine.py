@@ -41,7 +41,6 @@ from symbolic.integers import (
     const,
     constant_of,
     factors_of,
-    floordiv,
     is_const,
     make_sum,
     mul,
@@ -51,7 +50,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.intervals import INF, Interval, divides, fits, interval
+from symbolic.intervals import Interval, divides, fits, interval
 from symbolic.present import present
 from symbolic.rules import DISTRIBUTE, EXACT, FIXED, MAX_PLUS_MIN, Rule
 
@@ -293,5 +292,3 @@ _CANON: Final[dict[str, Any]] = {
     NE: lambda S, e: order.unequal(S, S.canon(e.args[0]), S.canon(e.args[1])),
     LAND: order.connective, LOR: order.connective,
 }
-
-__all__ = ["INF", "Engine", "floordiv"]

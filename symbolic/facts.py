@@ -29,12 +29,10 @@ from symbolic.integers import (
     Int,
     Like,
     add,
-    const,
     constant_of,
     eq,
     le,
     lt,
-    make_sum,
     scale,
     sub,
     terms_of,
@@ -292,5 +290,3 @@ class Facts:
             facts = facts.parent
         return relation
 
-
-__all__ = ["Facts", "make_sum", "const"]

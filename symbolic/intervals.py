@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from symbolic.digits import digits, nearest
 from symbolic.integers import (
     ABS,
     AND,
@@ -33,14 +34,11 @@ from symbolic.integers import (
     add,
     const,
     factors_of,
-    make_sum,
-    mul,
     product,
     scale,
     sub,
     terms_of,
 )
-from symbolic.present import digits, nearest
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -354,6 +352,3 @@ def _without(factors: tuple[Int, ...], e: Int) -> Int | None:
         left.remove(f)
     return product(left)
 
-
-__all__ = ["INF", "INT32", "Interval", "congruence", "digits", "divides", "fits", "interval", "make_sum", "mul",
-           "nonnegative"]

@@ -27,7 +27,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.intervals import INT32, congruence, fits, interval, nonnegative
+from symbolic.intervals import INT32, congruence, interval, nonnegative
 from symbolic.present import readable
 
 if TYPE_CHECKING:
@@ -244,5 +244,3 @@ def connective(S: Engine, e: Int) -> Int:
             S.note(rules.AND_IMPLIED if conjunction else rules.OR_IMPLIED, integers.BUILD[e.op](left, x), left, x=left, y=x)
     return S.facts._known(integers.BUILD[e.op](*kept))
 
-
-__all__ = ["EQ", "absolute", "connective", "equal", "extremum", "fits", "less", "less_equal", "select", "unequal"]
