@@ -114,24 +114,26 @@ class Int:
 
 _table: dict[tuple[Any, ...], Int] = {}
 _consts: dict[int, Int] = {}
-_limit = 200_000
+_LEAST: Final = 200_000         # so many nodes may be forgotten garbage before any is looked for
+_limit = _LEAST
 _serials = count(1)
 
 
 def _intern(op: str, args: tuple[Int, ...]) -> Int:
     found = _table.get((op, args))
     if found is None:
-        found = Int(op, args, key=(_ORDER[op], tuple([a.key for a in args])))
-        _remember((op, args), found)
+        found = _remember((op, args), Int(op, args, key=(_ORDER[op], tuple([a.key for a in args]))))
     return found
 
 
-def _remember(where: tuple[Any, ...], node: Int) -> None:
+def _remember(where: tuple[Any, ...], node: Int) -> Int:
+    """`node`, or the one that another thread put there first."""
     global _limit
-    _table[where] = node
+    node = _table.setdefault(where, node)
     if len(_table) > _limit:
         _forget_unused()
-        _limit = max(200_000, 2 * len(_table))
+        _limit = max(_LEAST, 2 * len(_table))
+    return node
 
 
 def _forget_unused() -> None:
@@ -146,12 +148,8 @@ def const(value: int) -> Int:
     """The constant `value`."""
     found = _consts.get(value)
     if found is None:
-        found = Int(CONST, value=int(value), key=(0, int(value)))
-        if -1024 <= value <= 65536:
-            _consts[value] = found
-        else:
-            found = _table.get((CONST, value)) or found
-            _remember((CONST, value), found)
+        found = Int(CONST, value=int(value), key=(_ORDER[CONST], int(value)))
+        found = _consts.setdefault(value, found) if -1024 <= value <= 65536 else _remember((CONST, value), found)
     return found
 
 
@@ -181,8 +179,7 @@ def named(name: str) -> Int:
     """The one leaf of this name: every call with the name returns the same node."""
     found = _table.get((SYMBOL, name))
     if found is None:
-        found = Int(SYMBOL, name=name, key=(_ORDER[SYMBOL], name, 0))
-        _remember((SYMBOL, name), found)
+        found = _remember((SYMBOL, name), Int(SYMBOL, name=name, key=(_ORDER[SYMBOL], name, 0)))
     return found
 
 
@@ -221,8 +218,8 @@ def _sum(args: tuple[Int, ...], coefs: tuple[int, ...], constant: int) -> Int:
     where = (constant, args, coefs)
     found = _table.get(where)
     if found is None:
-        found = Int(SUM, args, coefs, constant, key=(_ORDER[SUM], tuple([a.key for a in args]), coefs, constant))
-        _remember(where, found)
+        key = (_ORDER[SUM], tuple([a.key for a in args]), coefs, constant)
+        found = _remember(where, Int(SUM, args, coefs, constant, key=key))
     return found
 
 

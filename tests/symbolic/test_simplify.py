@@ -12,6 +12,7 @@ import pytest
 from symbolic import Facts, Int, Symbol, const, evaluate, lt, simplify, substitute, text
 from symbolic.rules import RULES
 from tests.fuzz import simplify as fuzz
+from tests.fuzz import words
 from tests.symbolic.golden import DATA, parse
 
 
@@ -207,6 +208,11 @@ def test_fuzz() -> None:
 def _examples() -> list[list[str]]:
     lines = (DATA / "good_rewrites.txt").read_text().splitlines()
     return [[part.strip() for part in line.split(";")] for line in lines if not line.startswith("#")]
+
+
+def test_no_value_on_the_way_leaves_int32() -> None:
+    """At large ranges and their ends, where the expression as written stays inside."""
+    assert words.check(8000, seed=1)["points"] > 20_000
 
 
 def test_every_row_has_an_example() -> None:
