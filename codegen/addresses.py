@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
-from symbolic.sympy_bridge import to_sympy
 
 from codegen.lowered import FlatAccess, Lowered
 from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.simplify import simplify
+from symbolic.sympy_bridge import to_sympy
 from symbolic.text import text
 from tracer import operations as ops
-from tracer.errors import NotSupportedError
+from tracer.addressing import flat_index
 from tracer.exact import exact, is_exact
 from tracer.ir import Buffer, Function, Location, Node, Region
 from tracer.operations import Effect
@@ -162,13 +162,13 @@ class _Lowering:
 
     def _access(self, node: Node, facts: Facts) -> FlatAccess:
         buffer: Buffer = node.attrs["buffer"]
-        if node.op is ops.ADDRESS_OF and not node.operands and buffer.shape:
+        if node.attrs.get("data"):
             return FlatAccess(node, buffer, (), ZERO, ZERO, True)      # A.data: the storage's first element
         coords = node.operands[:-1] if node.op is ops.STORE else node.operands
         exact_coords = [c.sym for c in coords if c.sym is not None]
-        index = simplify(flat_index(buffer, exact_coords), facts)
+        index = simplify(flat_index(buffer, exact_coords, facts), facts)
         forms = [self.forms.get(c, c.sym) for c in coords]
-        named = simplify(flat_index(buffer, [f for f in forms if f is not None]), facts)
+        named = simplify(flat_index(buffer, [f for f in forms if f is not None], facts), facts)
         shown = tuple(simplify(f, facts) for f in forms if f is not None)
         return FlatAccess(node, buffer, shown, index, _shorter(index, named), _in_bounds(node, buffer, exact_coords, facts))
 
@@ -197,17 +197,6 @@ def _always_leaves(region: Region) -> bool:
 def _shorter(expanded: Int, named: Int) -> Int:
     """The form with fewer operations; the author's names where they tie."""
     return named if si.operations_count(named) <= si.operations_count(expanded) else expanded
-
-
-def flat_index(buffer: Buffer, coords: list[Int]) -> Int:
-    """The element offset into the storage: elem_offset + row-major(coords)."""
-    if buffer.layout is not None:
-        raise NotSupportedError(f"buffer {buffer.name!r}: layouts other than dense row-major are not supported in this version")
-    index, step = buffer.elem_offset, si.const(1)
-    for coord, size in zip(reversed(coords), reversed(buffer.shape)):
-        index = index + coord * step
-        step = step * size
-    return index
 
 
 def _in_bounds(node: Node, buffer: Buffer, coords: list[Int], facts: Facts) -> bool | None:

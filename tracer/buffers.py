@@ -7,17 +7,23 @@ from typing import Any
 
 from symbolic import integers as si
 from symbolic.integers import Int
-from tracer import ir
+from symbolic.layout.notation import S
+from symbolic.layout.swizzle import ComposeLayout
+from symbolic.layout.tile import TileLayout
+from tracer import ir, views
 from tracer import operations as ops
-from tracer.dtypes import DType, dtype
+from tracer.addressing import span, thread_axes
+from tracer.dtypes import SCALAR_NAMES, VECTOR_LANES, DType, dtype
 from tracer.errors import DTypeError, NotSupportedError
-from tracer.extents import extent, extents, symbolic_text, value_of
+from tracer.extents import extent, extents, over_function, symbolic_text, value_of
 from tracer.ir import Node, Region
 from tracer.recorder import Nameable, Recorder, current
 from tracer.values import Cell, Value, as_node, convert_for_store, wrap
 
 SCOPES = ("global", "shared", "shared.dyn", "local", "tmem")
-STATIC_SHARED_LIMIT = 48 * 1024      # CUDA C++ Programming Guide, compute capabilities: static shared memory per block
+# CUDA C++ Programming Guide, "Compute Capabilities": static shared memory of a block, and the most that sm_90 and sm_100 give one.
+STATIC_SHARED_LIMIT = 48 * 1024
+DYNAMIC_SHARED_LIMIT = 227 * 1024
 HANDLE = dtype("handle")
 
 
@@ -65,18 +71,69 @@ class Buffer(Nameable):
 
     @property
     def data(self) -> Value:
-        """A pointer to the storage's first element, for intrinsics."""
-        return wrap(self._usable().record(ops.ADDRESS_OF, (), HANDLE, {"buffer": self.decl}), self.recorder)
+        """A pointer to the storage's first element (`elem_offset` not counted), for intrinsics and `T.decl_buffer`."""
+        return wrap(self._usable().record(ops.ADDRESS_OF, (), HANDLE, {"buffer": self.decl, "data": True}), self.recorder)
 
     # -- access
 
-    def __getitem__(self, index: Any) -> Value:
+    def __getitem__(self, index: Any) -> Any:
+        entries = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+        if any(isinstance(entry, slice) for entry in entries):
+            return self._window(entries)
         return wrap(self._usable().record(ops.LOAD, self._coordinates(index), self.decl.dtype, {"buffer": self.decl}), self.recorder)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         recorder = self._usable()
+        entries = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+        if any(isinstance(entry, slice) for entry in entries):
+            recorder.fail(f"a slice of {self.decl.name!r} is assigned; store element by element, in a loop over T.serial or T.unroll")
         node = convert_for_store(value, self.decl.dtype, repr(self.decl.name), recorder)
         recorder.record(ops.STORE, [*self._coordinates(index), node], None, {"buffer": self.decl})
+
+    def _window(self, entries: tuple[Any, ...]) -> BufferRegion:
+        recorder = self._usable()
+        recorder.observe()
+        padded = (*entries, *(slice(None),) * (len(self.decl.shape) - len(entries)))
+        starts = self._coordinates(tuple((0 if e.start is None else e.start) if isinstance(e, slice) else e for e in padded), bounds=False)
+        for axis, (entry, node) in enumerate(zip(padded, starts)):
+            if not isinstance(entry, slice):
+                self._check_bounds(node, axis, 1)
+        return BufferRegion(views.window(self.decl, padded, starts, recorder), recorder, recorder.region)
+
+    # -- other ways to look at it
+
+    def view(self, *shape: Any, layout: Any = None) -> Buffer:
+        """The same memory under another shape (one extent may be -1) or layout; or, for one dtype, as elements of that dtype."""
+        recorder = self._usable()
+        recorder.observe()
+        if len(shape) == 1 and isinstance(shape[0], (str, DType)) and str(shape[0]) in ALL_DTYPES:
+            return self._look(views.retyped(self.decl, recorder.dtype(shape[0]), recorder))
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return self._look(views.reshaped(self.decl, sizes, resolve_layout(layout, recorder), recorder))
+
+    def permute(self, *order: int) -> Buffer:
+        """The same memory with its axes in another order: axis k of the view is axis order[k]."""
+        recorder = self._usable()
+        recorder.observe()
+        axes = order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
+        return self._look(views.permuted(self.decl, axes, recorder))
+
+    def local(self, *shape: Any, layout: Any = None) -> Buffer:
+        """This thread's own part of a local buffer whose layout has thread axes; flat, or in `shape`."""
+        recorder = self._usable()
+        recorder.observe()
+        return self._look(views.thread_private(self.decl, shape, resolve_layout(layout, recorder), recorder))
+
+    def access_ptr(self, mode: str, *, offset: Any = 0) -> Value:
+        """A pointer `offset` elements behind the buffer's first one; `mode` ("r", "w" or "rw") says what it is for."""
+        recorder = self._usable()
+        if mode not in ("r", "w", "rw"):
+            recorder.fail(f"{self.decl.name}.access_ptr({mode!r}): write \"r\", \"w\" or \"rw\"")
+        flat = self._look(views.flat(self.decl, recorder))
+        return flat.ptr_to([offset])
+
+    def _look(self, decl: ir.Buffer) -> Buffer:
+        return Buffer(decl, self.recorder, self.recorder.region)
 
     def ptr_to(self, index: Sequence[Any]) -> Value:
         """A pointer to the element at `index`, for intrinsics and `T.cuda.func_call`."""
@@ -115,18 +172,18 @@ class Buffer(Nameable):
 
     # -- coordinates
 
-    def _coordinates(self, index: Any, lanes: int = 1) -> list[Node]:
+    def _coordinates(self, index: Any, lanes: int = 1, bounds: bool = True) -> list[Node]:
         recorder = self.recorder
         recorder.observe()
         decl = self.decl
         entries = tuple(index) if isinstance(index, (tuple, list)) else (index,)
-        if any(isinstance(entry, slice) or entry is Ellipsis for entry in entries):
-            raise NotSupportedError(f"{recorder.location()}: slices of buffers (regions) are not supported in this version; index single elements")
+        if spread := views.thread_spread(decl):
+            recorder.fail(f"{decl.name!r} is spread over the axes {', '.join(spread)}; index this thread's part of it: {decl.name}.local()[...]")
         if len(entries) != len(decl.shape):
             recorder.fail(f"{decl.name}{index_text(entries)} has {len(entries)} index(es), but {decl.name!r} has {len(decl.shape)} "
                           f"axis(es): shape {shape_text(decl, recorder)}")
         nodes = [self._coordinate(entry, axis) for axis, entry in enumerate(entries)]
-        if not recorder.dead:
+        if bounds and not recorder.dead:
             for axis, node in enumerate(nodes):
                 self._check_bounds(node, axis, lanes if axis == len(nodes) - 1 and decl.dtype.lanes == 1 else 1)
         return nodes
@@ -173,43 +230,58 @@ def shape_text(decl: ir.Buffer, recorder: Recorder) -> str:
     return f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
 
 
-def row_major(shape: Sequence[Int]) -> list[Int]:
-    """The strides of a dense row-major buffer, in elements."""
-    strides: list[Int] = []
-    step = si.const(1)
-    for size in reversed(shape):
-        strides.append(step)
-        step = step * size
-    return strides[::-1]
+class BufferRegion(Buffer):
+    """A part of a buffer, `A[m0:m0+BM, 0:BK]`: indexed from its own corner, it loads and stores in the buffer."""
+
+    __slots__ = ()
+
+    @property
+    def buffer(self) -> str:
+        """The name of the buffer that it is a part of."""
+        assert self.decl.window is not None
+        return self.decl.window.base.name
 
 
-def product(shape: Sequence[Int]) -> Int:
-    """The number of elements of a shape."""
-    count = si.const(1)
-    for size in shape:
-        count = count * size
-    return count
+ALL_DTYPES = frozenset(SCALAR_NAMES) | frozenset(f"{name}x{lanes}" for name in SCALAR_NAMES for lanes in VECTOR_LANES)
 
 
-def check_layout(layout: Any, recorder: Recorder) -> None:
-    """Only dense row-major buffers are built so far."""
-    if layout not in ("default", None):
-        raise NotSupportedError(f"{recorder.location()}: layout={layout!r}: layouts other than dense row-major are not supported in this version")
+def resolve_layout(layout: Any, recorder: Recorder) -> Any:
+    """A layout as the author gave it, with its symbols as the function's extents; None for dense row-major."""
+    if layout is None or (isinstance(layout, str) and layout == "default"):
+        return None
+    if not isinstance(layout, (TileLayout, ComposeLayout)):
+        recorder.fail(f"layout={layout!r}: write a TileLayout or a ComposeLayout")
+    return over_function(layout, recorder)
 
 
-def declare_parameter(name: str, index: int, shape: Any, element: Any, recorder: Recorder, *, layout: Any = "default", elem_offset: Any = 0,
-                      scope: str = "global", align: int | None = None) -> ir.Buffer:
+def strided_layout(shape: Sequence[Int], strides: Any, recorder: Recorder) -> TileLayout:
+    """The layout that `strides=` is short for: one stride, in elements, for each axis."""
+    if len(strides) != len(shape):
+        recorder.fail(f"strides={strides!r} for {len(shape)} axes; write one stride for each")
+    steps = [extent(step, recorder, f"stride {axis}") for axis, step in enumerate(strides)]
+    return TileLayout(S[tuple(shape):tuple(steps)])
+
+
+def declare_parameter(name: str, index: int, shape: Any, element: Any, recorder: Recorder, *, layout: Any = "default", strides: Any = None,
+                      elem_offset: Any = 0, scope: str = "global", align: int | None = None) -> ir.Buffer:
     """The buffer over the array that comes as parameter `index`."""
     wanted = recorder.dtype(element)
     if scope != "global":
         recorder.fail(f"buffer parameter {name!r} has scope {scope!r}; an argument is in global memory" if scope in SCOPES else
                       f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
-    check_layout(layout, recorder)
     check_align(align, wanted, recorder)
     sizes = extents(shape, recorder, f"buffer {name!r}" if name else "the buffer")
+    placed = resolve_layout(layout, recorder)
+    if strides is not None:
+        if placed is not None:
+            recorder.fail("strides= and layout= both say where elements lie; give one of them")
+        placed = strided_layout(sizes, strides, recorder)
+    views.check_layout_size(sizes, placed, recorder)
+    if spread := thread_axes(placed):
+        recorder.fail(f"the layout of an argument has the thread axes {', '.join(spread)}; an argument is in global memory")
     offset = extent(elem_offset, recorder, "elem_offset")
-    storage = ir.Storage(name, wanted, "global", offset + product(sizes), align or wanted.bytes, index)
-    return ir.Buffer(name, sizes, wanted, "global", None, offset, storage, align, location=recorder.location())
+    storage = ir.Storage(name, wanted, "global", offset + span(sizes, placed), align or wanted.bytes, index)
+    return ir.Buffer(name, sizes, wanted, "global", placed, offset, storage, align, location=recorder.location())
 
 
 def check_align(align: int | None, element: DType, recorder: Recorder) -> None:
@@ -248,25 +320,59 @@ def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | No
         recorder.fail(f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
     if scope == "global":
         recorder.fail("a kernel cannot allocate global memory; pass an array as an argument")
-    if scope in ("shared.dyn", "tmem"):
-        raise NotSupportedError(f"{recorder.location()}: scope {scope!r} is not supported in this version; use \"shared\" or \"local\"")
-    check_layout(layout, recorder)
+    if scope == "tmem":
+        raise NotSupportedError(f"{recorder.location()}: scope \"tmem\" is not supported in this version; use \"shared\" or \"local\"")
     check_align(align, wanted, recorder)
     if wanted.kind == "handle" or wanted.bits < 8:
         raise NotSupportedError(f"{recorder.location()}: a {scope} buffer of {wanted} is not supported in this version")
     sizes = extents(shape, recorder, "the allocation")
+    placed = resolve_layout(layout, recorder)
+    views.check_layout_size(sizes, placed, recorder)
+    whole = span(sizes, placed)
+    if scope != "shared.dyn":
+        _check_constant(sizes, whole, scope, recorder)
+    storage = ir.Storage("", wanted, scope, whole, align or wanted.bytes)
+    decl = ir.Buffer("", sizes, wanted, scope, placed, si.const(0), storage, align, cell, location=recorder.location())
+    if scope == "shared.dyn":
+        _claim_arena(storage, recorder)
+    recorder.record(ops.ALLOC, (), None, {"buffer": decl})
+    if scope == "shared":
+        _check_static_shared(recorder)
+    return decl, recorder, recorder.region
+
+
+def _check_constant(sizes: Sequence[Int], whole: Int, scope: str, recorder: Recorder) -> None:
     for axis, size in enumerate(sizes):
         if not si.is_const(size):
             recorder.fail(f"extent {axis} of a {scope} allocation is {symbolic_text(size, recorder)}, which is only known at run time; "
                           "its size must be constant (make it a T.constexpr parameter)")
         if size.value == 0:
             recorder.fail(f"extent {axis} of a {scope} allocation is 0")
-    storage = ir.Storage("", wanted, scope, product(sizes), align or wanted.bytes)
-    decl = ir.Buffer("", sizes, wanted, scope, None, si.const(0), storage, align, cell, recorder.location())
-    recorder.record(ops.ALLOC, (), None, {"buffer": decl})
-    if scope == "shared":
-        _check_static_shared(recorder)
-    return decl, recorder, recorder.region
+    if not si.is_const(whole):
+        recorder.fail(f"a {scope} allocation spans {symbolic_text(whole, recorder)} elements, which is only known at run time; its layout must "
+                      "be constant")
+
+
+def _claim_arena(storage: ir.Storage, recorder: Recorder) -> None:
+    """A kernel has one dynamic shared array; its size goes on the launch."""
+    function = recorder.function
+    if function.launch.dynamic_shared_bytes is not None:
+        recorder.fail("a second allocation in scope \"shared.dyn\": a kernel has one dynamic shared array. Allocate it once and declare buffers in "
+                      "it with T.decl_buffer(..., data=arena.data, elem_offset=...), or use T.SMEMPool()")
+    for symbol in si.free_symbols(storage.size):
+        source = function.atoms[symbol]
+        if source.op not in (ops.EXTENT, ops.SCALAR):
+            recorder.fail("the size of a \"shared.dyn\" allocation depends on a value that only the kernel computes", source)
+    set_arena_size(storage, storage.size, recorder)
+
+
+def set_arena_size(storage: ir.Storage, size: Int, recorder: Recorder) -> None:
+    """The dynamic shared array holds `size` elements."""
+    storage.size = size
+    total = size * storage.dtype.bytes
+    if recorder.known.prove(si.gt(total, si.const(DYNAMIC_SHARED_LIMIT))) is True:
+        recorder.fail(f"{symbolic_text(total, recorder)} bytes of dynamic shared memory; a block has at most {DYNAMIC_SHARED_LIMIT} (227 KiB)")
+    recorder.function.launch.dynamic_shared_bytes = total
 
 
 def _check_static_shared(recorder: Recorder) -> None:
@@ -276,6 +382,52 @@ def _check_static_shared(recorder: Recorder) -> None:
             total = -(-total // storage.align) * storage.align + storage.size.value * storage.dtype.bytes
     if total > STATIC_SHARED_LIMIT:
         recorder.fail(f"{total} bytes of static shared memory; a block has at most {STATIC_SHARED_LIMIT} (48 KiB). Use smaller tiles")
+
+
+def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, *, scope: str | None = None, layout: Any = "default", elem_offset: Any = None,
+                byte_offset: Any = None, allocated_addr: Any = None, align: int | None = None) -> Buffer:
+    """Declare a buffer over memory that is there already: `data` is the `.data` of a buffer, or a buffer.
+
+    It starts `elem_offset` elements of its own dtype, or `byte_offset` bytes, into that memory. Without `data`, new memory is allocated.
+    Raises `TraceError` where it would reach past the memory's end, is misaligned, or has another scope.
+    """
+    recorder = current()
+    recorder.observe()
+    if allocated_addr is not None or scope == "tmem":
+        raise NotSupportedError(f"{recorder.location()}: buffers in tensor memory are not supported in this version")
+    if data is None:
+        if elem_offset is not None or byte_offset is not None:
+            recorder.fail("an offset without data=: new memory is used from its start")
+        return alloc_buffer(shape, dtype, scope or "shared", layout, align)
+    source = _source(data, recorder)
+    if scope is not None and scope != source.storage.scope:
+        recorder.fail(f"scope={scope!r}: the memory of {source.name!r} is in {source.storage.scope!r}")
+    wanted = recorder.dtype(dtype)
+    check_align(align, wanted, recorder)
+    offset = _offset(elem_offset, byte_offset, wanted, recorder)
+    return Buffer(views.alias(source, shape, wanted, resolve_layout(layout, recorder), offset, align, recorder), recorder, recorder.region)
+
+
+def _source(data: Any, recorder: Recorder) -> ir.Buffer:
+    if isinstance(data, Buffer):
+        return data.decl
+    node = data.read() if isinstance(data, Value) else None
+    if node is None or node.op is not ops.ADDRESS_OF or not node.attrs.get("data"):
+        recorder.fail("data= is the memory of a buffer: write another_buffer.data")
+    decl: ir.Buffer = node.attrs["buffer"]
+    return decl
+
+
+def _offset(elem_offset: Any, byte_offset: Any, element: DType, recorder: Recorder) -> Int:
+    if elem_offset is not None and byte_offset is not None:
+        recorder.fail("elem_offset= and byte_offset= both say where the buffer starts; give one of them")
+    if byte_offset is None:
+        return extent(0 if elem_offset is None else elem_offset, recorder, "elem_offset")
+    size = element.bytes
+    start = extent(byte_offset, recorder, "byte_offset")
+    if recorder.known.prove(si.eq(si.floormod(start, si.const(size)), si.const(0))) is not True:
+        recorder.fail(f"byte_offset={symbolic_text(start, recorder)} is not a multiple of the {size} bytes of a {element} element")
+    return si.floordiv(start, si.const(size))
 
 
 def alloc_scalar(dtype: Any, scope: str = "local", init: Any = None) -> Cell:

@@ -86,9 +86,9 @@ class Elif(If):
         super().__init__(condition)
         recorder = self.recorder
         chain, since = _chain(recorder, "T.Elif")
-        if any(not (node.op.pure or node.op in (ops.LOAD, ops.IF_THEN_ELSE)) for node in since):
+        if any(not (node.op.pure or node.op in (ops.LOAD, ops.IF_THEN_ELSE, ops.DECL)) for node in since):
             recorder.fail("T.Elif is not right behind its T.If: other statements stand between them")
-        copies = recorder.copy(since, chain.path[-1][0])
+        copies = recorder.copy([node for node in since if node.op is not ops.DECL], chain.path[-1][0])
         self.condition = copies.get(self.condition, self.condition)
         self.around = chain.path
 

@@ -40,7 +40,7 @@ T: Any = _Dialect(
     # control flow
     **_public(control, "If", "Elif", "Else", "While", "serial", "unroll", "vectorized", "grid", "break_", "continue_", "return_"),
     # memory
-    **_public(buffers, "alloc_buffer", "alloc_shared", "alloc_local", "alloc_scalar", "local_scalar", "shared_scalar", "address_of"),
+    **_public(buffers, "alloc_buffer", "alloc_shared", "alloc_local", "decl_buffer", "alloc_scalar", "local_scalar", "shared_scalar", "address_of"),
     # values
     min=values.minimum, max=values.maximum, abs=values.absolute,
     **_public(values, "let", "select", "if_then_else", "reinterpret", "truncdiv", "truncmod", "ceildiv"),

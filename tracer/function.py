@@ -126,8 +126,9 @@ def _finish_names(function: Function) -> None:
         if parameter.buffer is not None:
             parameter.buffer.name = parameter.buffer.name or parameter.name or f"arg{index}"
             parameter.buffer.storage.name = parameter.buffer.name
-    allocations = (node.attrs["buffer"] for node in function.device.walk() if node.op is ops.ALLOC)
-    for number, buffer in enumerate(allocations):
+    declared = (node.attrs["buffer"] for region in (function.host, function.device) for node in region.walk()
+                if node.op in (ops.ALLOC, ops.DECL))
+    for number, buffer in enumerate(declared):
         buffer.name = buffer.name or f"buffer{number}"
         buffer.storage.name = buffer.storage.name or buffer.name
 

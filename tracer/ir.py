@@ -10,7 +10,7 @@ hardware indices, the extents, loop variables, and every value that the algebra 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -91,11 +91,28 @@ class Storage:
     parameter: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of `base`: along each of its axes the coordinate where it starts; `kept` are the axes that remain."""
+
+    base: Buffer
+    start: tuple[Int, ...]
+    kept: tuple[int, ...]
+
+    def coordinates(self, coords: Sequence[Int]) -> tuple[Int, ...]:
+        """The coordinates in `base` of those in the window."""
+        shifted = list(self.start)
+        for axis, coord in zip(self.kept, coords):
+            shifted[axis] = shifted[axis] + coord
+        return tuple(shifted)
+
+
 @dataclass(eq=False, slots=True)
 class Buffer:
     """Logical coordinates over a storage: address = storage + elem_offset + layout(coordinates).
 
-    `layout` is None for dense row-major. `cell` marks the one-element buffer behind a mutable scalar.
+    `layout` is None for dense row-major; `elem_offset` counts elements of `dtype`, which may differ from the storage's. `cell`
+    marks the one-element buffer behind a mutable scalar, `window` a part of another buffer.
     """
 
     name: str
@@ -107,6 +124,7 @@ class Buffer:
     storage: Storage
     align: int | None = None
     cell: bool = False
+    window: Window | None = None
     location: Location | None = None
 
 

@@ -275,7 +275,7 @@ class Recorder:
             if not self.is_open(operand.parent):
                 self.fail("a value is used after the If, loop or While in which it was made has closed; keep it in a mutable scalar "
                           "(x = T.local_scalar(...) before, x.assign(...) inside, x after)", operand)
-        if self.on_host and op.effect is not Effect.PURE:
+        if self.on_host and op.effect is not Effect.PURE and op is not ops.DECL:
             self.fail(f"`{op.name}` before T.device_entry(): that part runs on the host, where device memory and threads cannot be "
                       "touched; write it below T.device_entry()")
         node = Node(op, tuple(operands), result, attrs or {}, regions, location)

@@ -7,11 +7,13 @@ written inside its only use exactly where that order is the recorded one; everyt
 from __future__ import annotations
 
 import keyword
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from symbolic.integers import Int
+from symbolic.layout.axes import AXES
 from symbolic.text import text
 from tracer import ir
 from tracer import operations as ops
@@ -20,12 +22,22 @@ from tracer.ir import Function, Node, Parameter, Region
 from tracer.spelling import quoted, spell
 
 INDENT = "    "
+LAYOUT_NAMES = frozenset({"TileLayout", "ComposeLayout", "S", "R", *AXES})
 _RESERVED = {"T", "trace", "range", *keyword.kwlist, *keyword.softkwlist}
 
 
 def script(function: Function) -> str:
     """Python source with the imports it needs; executing it defines a function that traces back to an equal one."""
-    return "from tracer import T\n\n\n" + Printer(function).function()
+    text = Printer(function).function()
+    return f"{_imports(text)}\n\n{text}"
+
+
+def _imports(text: str) -> str:
+    """The import lines that `text` needs."""
+    names = {name for name in re.findall(r"\b[A-Za-z]\w*\b", " ".join(re.findall(r"(?:Tile|Compose)Layout\(.*", text))) if name in LAYOUT_NAMES}
+    lines = ["import sympy\n"] if "sympy." in text else []
+    lines += [f"from symbolic.layout import {', '.join(sorted(names))}"] if names else []
+    return "\n".join([*lines, "from tracer import T", ""])
 
 
 class Names:
@@ -126,6 +138,8 @@ class Printer:
         """Shape, dtype and whatever differs from the defaults. In an annotation a symbolic extent is a quoted name."""
         shape = [self.annotated(entry) if annotation else self.integer(entry) for entry in buffer.shape]
         options = [f"({', '.join(shape)}{',' if len(shape) == 1 else ''})", quoted(buffer.dtype)]
+        if buffer.layout is not None:
+            options.append(f"layout={buffer.layout!r}")
         if buffer.align is not None:
             options.append(f"align={buffer.align}")
         if self.integer(buffer.elem_offset) != "0":
@@ -140,7 +154,6 @@ class Printer:
         if len(symbols) == 1 and entry is symbols[0]:
             return quoted(self.integer(entry))
         names = {symbol: f'sympy.Symbol({quoted(self.name(self.source.atoms[symbol]))})' for symbol in symbols}
-        self.lines[:0] = [] if self.lines and self.lines[0] == "import sympy" else ["import sympy", "", ""]
         return text(entry, names)
 
     # ------------------------------------------------------------------ names
@@ -284,7 +297,16 @@ def _evaluation_order(node: Node) -> list[Node]:
 def _alloc(printer: Printer, node: Node) -> None:
     printer.flush()
     buffer: ir.Buffer = node.attrs["buffer"]
-    printer.write(f"{printer.buffer(buffer)} = T.alloc_{buffer.scope}({printer.buffer_options(buffer)})")
+    made = f"T.alloc_{buffer.scope}(" if buffer.scope in ("shared", "local") else "T.alloc_buffer("
+    scope = "" if buffer.scope in ("shared", "local") else f", scope={quoted(buffer.scope)}"
+    printer.write(f"{printer.buffer(buffer)} = {made}{printer.buffer_options(buffer)}{scope})")
+
+
+def _decl(printer: Printer, node: Node) -> None:
+    printer.consume(node)
+    buffer, source = node.attrs["buffer"], node.attrs["source"]
+    made = node.attrs["spelling"].format(*(printer.operand(o)[0] for o in node.operands), source=printer.buffer(source))
+    printer.write(f"{printer.buffer(buffer)} = {made}")
 
 
 def _store(printer: Printer, node: Node) -> None:
@@ -403,6 +425,6 @@ def _leave(printer: Printer, node: Node) -> None:
 
 
 _STATEMENTS = {
-    ops.ALLOC: _alloc, ops.STORE: _store, ops.IF: _if, ops.IF_THEN_ELSE: _if_then_else, ops.WHILE: _while, ops.FOR: _for,
+    ops.ALLOC: _alloc, ops.DECL: _decl, ops.STORE: _store, ops.IF: _if, ops.IF_THEN_ELSE: _if_then_else, ops.WHILE: _while, ops.FOR: _for,
     ops.BREAK: _leave, ops.CONTINUE: _leave, ops.RETURN: _leave,
 }

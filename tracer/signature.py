@@ -11,7 +11,7 @@ from typing import Any
 from tracer import buffers, ir
 from tracer import operations as ops
 from tracer.dtypes import dtype
-from tracer.errors import NotSupportedError, TraceError
+from tracer.errors import TraceError
 from tracer.ir import Location, Parameter
 from tracer.recorder import Recorder, current
 from tracer.values import ScalarType, wrap
@@ -80,9 +80,6 @@ def match_buffer(pointer: Any, shape: Any, dtype: Any = "float32", *, layout: An
 
 
 def _bind(name: str, parameter: Parameter, shape: Any, element: Any, options: Mapping[str, Any], recorder: Recorder) -> ir.Buffer:
-    options = dict(options)
-    if options.pop("strides") is not None:
-        raise NotSupportedError(f"{recorder.location()}: strides= are not supported in this version; only dense row-major arrays")
     index = recorder.function.parameters.index(parameter)
     parameter.buffer = buffers.declare_parameter(name, index, shape, element, recorder, **options)
     parameter.dtype = parameter.buffer.dtype

@@ -105,7 +105,7 @@ def _load(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, 
 
 def _address_of(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
     buffer = node.attrs["buffer"]
-    if not node.operands and buffer.shape:
+    if node.attrs.get("data"):
         return f"{buffer.name}.data", _ATOM
     return f"{buffer.name}.ptr_to([{', '.join(operand(o)[0] for o in node.operands)}])", _ATOM
 

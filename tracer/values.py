@@ -496,6 +496,8 @@ def slice_of(roots: list[Node], recorder: Recorder) -> list[Node]:
     """
     needed, slice_ = set(roots), []
     for node in reversed(recorder.region.nodes):      # users come before what they use
+        if node.op is ops.DECL:
+            continue
         if not (node.op.pure or node.op in (ops.LOAD, ops.IF_THEN_ELSE)):
             break
         if node in needed and not recorder.held_by_name(node):

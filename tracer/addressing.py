@@ -1,0 +1,65 @@
+"""From a buffer's logical coordinates to the element offset into its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from symbolic import integers as si
+from symbolic.facts import Facts
+from symbolic.integers import Int
+from tracer.ir import Buffer
+
+MEMORY_AXIS = "m"
+
+
+def flat_index(buffer: Buffer, coords: Sequence[Int], facts: Facts) -> Int:
+    """elem_offset + layout(coords), in elements of the buffer's dtype; dense row-major where there is no layout.
+
+    A window looks at its base: its coordinates are shifted by where it starts.
+    """
+    if buffer.window is not None:
+        return flat_index(buffer.window.base, buffer.window.coordinates(coords), facts)
+    if buffer.layout is None:
+        return buffer.elem_offset + row_major_index(buffer.shape, coords)
+    place = buffer.layout.apply(*coords, shape=buffer.shape, facts=facts)
+    return buffer.elem_offset + si.to_int(place.get(MEMORY_AXIS, 0))
+
+
+def row_major_index(shape: Sequence[Int], coords: Sequence[Int]) -> Int:
+    """The number of the element at `coords` when the last axis varies fastest."""
+    index, step = si.const(0), si.const(1)
+    for coord, size in zip(reversed(coords), reversed(shape)):
+        index = index + coord * step
+        step = step * size
+    return index
+
+
+def row_major(shape: Sequence[Int]) -> list[Int]:
+    """The strides of a dense row-major buffer, in elements."""
+    strides: list[Int] = []
+    step = si.const(1)
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size
+    return strides[::-1]
+
+
+def product(shape: Sequence[Int]) -> Int:
+    """The number of elements of a shape."""
+    count = si.const(1)
+    for size in shape:
+        count = count * size
+    return count
+
+
+def span(shape: Sequence[Int], layout: Any) -> Int:
+    """How many elements a storage must hold, from the first address that the layout gives out: its span, not its size."""
+    return product(shape) if layout is None else si.to_int(layout.span(MEMORY_AXIS))
+
+
+def thread_axes(layout: Any) -> list[str]:
+    """The axes of a layout that name threads, not memory."""
+    if layout is None:
+        return []
+    return [axis.name for axis in layout.axes if not axis.is_memory]
