@@ -91,7 +91,7 @@ class Facts:
 
     def assume(self, relation: Like) -> None:
         """`relation` holds: a comparison, `land`, `lor`; any other expression is taken as `!= 0`."""
-        self._record(self._engine_here().canon(truth(relation)))
+        self._record(self._engine().canon(truth(relation)))
 
     def _record(self, e: Int) -> None:
         if e.op is CONST:
@@ -105,7 +105,7 @@ class Facts:
             return
         self._relations[e] = integers.ONE
         self._relations[integers.lnot(e)] = integers.ZERO
-        engine = self._engine_here()
+        engine = self._engine()
         if e.op is LT:
             self._record_nonnegative(engine.canon(add(sub(e.args[1], e.args[0]), MINUS_ONE)))
         elif e.op is EQ and not self._record_residue(e):
@@ -113,8 +113,8 @@ class Facts:
             self._record_nonnegative(difference)
             self._record_nonnegative(scale(difference, -1))
         elif e.op is NE and e.args[1].op is CONST:
-            x, value = e.args[0], e.args[1].value
-            lo, hi = interval(engine, engine.canon(x))
+            x, value = engine.canon(e.args[0]), e.args[1].value
+            lo, hi = interval(engine, x)
             self._excluded.setdefault(x, set()).add(value)
             if value == lo: self._narrow(x, lo + 1, INF)
             if value == hi: self._narrow(x, -INF, hi - 1)
@@ -125,7 +125,7 @@ class Facts:
         m, r = e.args
         if m.op is not FLOORMOD or m.args[1].op is not CONST or r.op is not CONST or m.args[1].value <= 0:
             return False
-        x, d = self._engine_here().canon(m.args[0]), m.args[1].value
+        x, d = self._engine().canon(m.args[0]), m.args[1].value
         residue = r.value
         terms = terms_of(x)
         if len(terms) == 1 and next(iter(terms.values())) == 1:
@@ -150,15 +150,17 @@ class Facts:
 
     def _bound_terms(self, g: Int) -> None:
         """Each term of `g >= 0` is bounded by what the others can be at most."""
-        engine = self._engine_here()
+        engine = self._engine()
         terms = terms_of(g)
         ends = {t: interval(engine, t) for t in terms}
         slack = constant_of(g) + sum([max(c * ends[t][0], c * ends[t][1]) for t, c in terms.items()])
         for t, c in terms.items():
             others = slack - max(c * ends[t][0], c * ends[t][1])
             if abs(others) < _FAR:
-                if c > 0: self._narrow(t, -(others // c), INF)
-                else: self._narrow(t, -INF, others // -c)
+                if c > 0 and -(others // c) > ends[t][0]:
+                    self._narrow(t, -(others // c), INF)
+                elif c < 0 and others // -c < ends[t][1]:
+                    self._narrow(t, -INF, others // -c)
 
     def _narrow(self, x: Int, lo: int, hi: int) -> None:
         if x.op is not SYMBOL:
@@ -170,19 +172,18 @@ class Facts:
                 self._narrow(t, lo, hi)
                 return
             self.narrows = True
-        a, b = self._ranges.get(x, _UNKNOWN)
-        lo, hi = max(lo, a), min(hi, b)
-        if (lo, hi) != (a, b):
-            self._ranges[x] = (lo, hi)
-            a, b = self._interval(x)
-            if a > b:
-                self._contradictory = True
-            self._changed()
-            if a <= b and self._depth < _PROPAGATION:
-                self._depth += 1
-                for g, _ in self._about(x):
-                    self._bound_terms(g)
-                self._depth -= 1
+        a, b = self._interval(x)
+        if lo <= a and b <= hi:
+            return
+        lo, hi = self._ranges[x] = max(lo, a), min(hi, b)
+        self._changed()
+        if lo > hi:
+            self._contradictory = True
+        elif self._depth < _PROPAGATION:
+            self._depth += 1
+            for g, _ in self._about(x):
+                self._bound_terms(g)
+            self._depth -= 1
 
     def _changed(self) -> None:
         self._version += 1
