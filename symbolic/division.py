@@ -27,7 +27,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.intervals import INF, INT32, congruence, divides, fits, interval, nonnegative
+from symbolic.intervals import INF, INT32, congruence, divides, fits, fits_within, interval, nonnegative
 
 if TYPE_CHECKING:
     from symbolic.engine import Engine
@@ -118,10 +118,10 @@ def _split(S: Engine, e: Int, a: Int, d: int) -> Int | None:
     k, left = divmod(a.value, d)
     if q or k:
         rest = make_sum(r, left)
-        if not _fits_within(S, rest, a):
+        if not fits_within(S, rest, a):
             k, left = (-(-a.value // d), -(-a.value % d)) if a.value < 0 else (k, left)
             rest = make_sum(r, left)
-            if not (q or k) or not _fits_within(S, rest, a):
+            if not (q or k) or not fits_within(S, rest, a):
                 return None
         return S.fire(rules.DIV_SPLIT, e, d=const(d), q=make_sum(q, k), r=rest)
     if S.facts.congruent:
@@ -129,31 +129,9 @@ def _split(S: Engine, e: Int, a: Int, d: int) -> Int | None:
             g = gcd(c, d)
             if g < d and divides(S, d // g, t):
                 rest = sub(a, scale(t, c))
-                if _fits_within(S, rest, a):
+                if fits_within(S, rest, a):
                     return S.fire(rules.DIV_EXACT, e, c=const(c // g), k=const(g), x=t, e=const(d // g), r=rest)
     return None
-
-
-def _fits_within(S: Engine, part: Int, whole: Int) -> bool:
-    """`part` is an int32 when `whole` and its terms are: a leaf, bounded, or a share of a sum of one sign."""
-    if part.op is not SUM or part.value == 0 and len(part.args) == 1 and part.coefs[0] == 1:
-        return True
-    if fits(S, part):
-        return True
-    terms = terms_of(whole)
-    sign = 0
-    for t, c in terms.items():
-        lo, hi = interval(S, t)
-        own = 1 if lo >= 0 else -1 if hi <= 0 else 0
-        own = own if c > 0 else -own
-        if not own or sign and own != sign:
-            return False
-        sign = own
-    if whole.value and (whole.value > 0) != (sign > 0):
-        return False
-    if abs(part.value) > abs(whole.value) or part.value * whole.value < 0:
-        return False
-    return all(t in terms and abs(c) <= abs(terms[t]) and c * terms[t] > 0 for t, c in terms_of(part).items())
 
 
 def _low(S: Engine, e: Int, a: Int, d: int) -> Int | None:
@@ -199,7 +177,7 @@ def _by_negative(S: Engine, e: Int, a: Int, d: int) -> Int:
     if a.op is SUM:
         q = {t: c // d for t, c in zip(a.args, a.coefs) if c % d == 0}
         r = make_sum({t: c for t, c in zip(a.args, a.coefs) if c % d}, a.value)
-        if q and _fits_within(S, r, a):
+        if q and fits_within(S, r, a):
             return S.fire(rules.DIV_SPLIT, e, d=const(d), q=make_sum(q), r=r)
     return e
 
@@ -215,7 +193,7 @@ def _by_expression(S: Engine, e: Int, a: Int, d: Int) -> Int:
     if not positive:
         return e
     q, r = _multiples(S, a, d)
-    if q is not ZERO and _fits_within(S, r, a):
+    if q is not ZERO and fits_within(S, r, a):
         return S.fire(rules.DIV_SPLIT, e, d=d, q=q, r=r)
     if nonnegative(S, a):
         if nonnegative(S, add(sub(d, a), integers.MINUS_ONE)):

@@ -201,6 +201,28 @@ def fits(S: Engine, n: Int) -> bool:
     return INT32[0] <= lo and hi <= INT32[1]
 
 
+def fits_within(S: Engine, part: Int, whole: Int) -> bool:
+    """`part` is an int32 when `whole` and its terms are: a leaf, bounded, or a share of a sum of one sign."""
+    if part.op is not SUM or part.value == 0 and len(part.args) == 1 and part.coefs[0] == 1:
+        return True
+    if fits(S, part):
+        return True
+    terms = terms_of(whole)
+    sign = 0
+    for t, c in terms.items():
+        lo, hi = interval(S, t)
+        own = 1 if lo >= 0 else -1 if hi <= 0 else 0
+        own = own if c > 0 else -own
+        if not own or sign and own != sign:
+            return False
+        sign = own
+    if whole.value and (whole.value > 0) != (sign > 0):
+        return False
+    if abs(part.value) > abs(whole.value) or part.value * whole.value < 0:
+        return False
+    return all(t in terms and abs(c) <= abs(terms[t]) and c * terms[t] > 0 for t, c in terms_of(part).items())
+
+
 # ---- residue classes ---------------------------------------------------------------------------------------------------
 
 def congruence(S: Engine, n: Int) -> tuple[int, int]:

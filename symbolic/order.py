@@ -27,7 +27,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.intervals import INT32, congruence, interval, nonnegative
+from symbolic.intervals import INT32, congruence, fits_within, interval, nonnegative
 from symbolic.present import readable
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _sides(S: Engine, d: Int) -> tuple[Int, Int]:
 
 
 def _side_fits(S: Engine, side: Int, a: Int, b: Int) -> bool:
-    from symbolic.division import _fits_within
-    return side is a or side is b or _fits_within(S, side, a) or _fits_within(S, side, b)
+    return side is a or side is b or fits_within(S, side, a) or fits_within(S, side, b)
 
 
 def equal(S: Engine, a: Int, b: Int) -> Int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from symbolic.facts import Facts
 from symbolic.layout import digits
-from symbolic.layout.axes import Axis, axis, m
+from symbolic.layout.axes import Axis, m
 from symbolic.layout.digits import Shape
 from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import Iter, Spec
@@ -279,6 +279,3 @@ def unpack(layout: TileLayout, count: int) -> TileLayout:
         offset[where] = offset[where] * count
     return layout.rebuilt([*map(more, layout.shard), Iter(count, 1, where)], map(more, layout.replica), offset)
 
-
-__all__ = ["axis", "direct_sum", "group_many", "inner_of", "other_summand", "outer_of", "pack", "row_major", "slice_layout", "tile",
-           "tile_to", "unpack"]

@@ -30,7 +30,8 @@ def group(iters: Sequence[Iter], shape: Shape, facts: Facts = NOTHING_KNOWN) -> 
         return LayoutError(f"{notation(tuple(iters), (), ())} is not grouped by {show(tuple(shape))}: {why}")
 
     made: list[Iter] = []
-    seps, so_far = [0], 1
+    seps = [0]
+    so_far: Value = 1
     for it in iters:
         extent, stride = it.extent, it.stride
         so_far = simple(so_far * extent, facts)
@@ -85,7 +86,7 @@ def blocks(iters: tuple[Iter, ...], shape: Shape, facts: Facts) -> list[Block]:
 
 def _goes_first(a: Value, b: Value, facts: Facts) -> bool:
     if a.__class__ is int and b.__class__ is int:
-        return a < b  # type: ignore[operator]
+        return bool(a < b)
     return a.__class__ is int or divides(a, b, facts) is True
 
 

@@ -41,31 +41,33 @@ class Fragment:
         return max(1, self.elements * self.bits // 32)
 
 
-_MMA: Final = (
-    # instruction       operand shape     bits layout over the shape                                            section
-    ("m16n8k4.tf32",    "A", (16, 4),   32, S[(2, 8, 4):(1, 4@laneid, 1@laneid)],                             "9.7.14.5.6"),
-    ("m16n8k4.tf32",    "B", (4, 8),    32, S[(4, 8):(1@laneid, 4@laneid)],                                   "9.7.14.5.6"),
-    ("m16n8k4.tf32",    "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.6"),
-    ("m16n8k8.f16",     "A", (16, 8),   16, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
-    ("m16n8k8.f16",     "B", (8, 8),    16, S[(4, 2, 8):(1@laneid, 1, 4@laneid)],                             "9.7.14.5.7"),
-    ("m16n8k8.f16",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
-    ("m16n8k8.tf32",    "A", (16, 8),   32, S[(2, 8, 2, 4):(1, 4@laneid, 2, 1@laneid)],                       "9.7.14.5.7"),
-    ("m16n8k8.tf32",    "B", (8, 8),    32, S[(2, 4, 8):(1, 1@laneid, 4@laneid)],                             "9.7.14.5.7"),
-    ("m16n8k8.tf32",    "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
-    ("m16n8k16.f16",    "A", (16, 16),  16, S[(2, 8, 2, 4, 2):(2, 4@laneid, 4, 1@laneid, 1)],                 "9.7.14.5.8"),
-    ("m16n8k16.f16",    "B", (16, 8),   16, S[(2, 4, 2, 8):(2, 1@laneid, 1, 4@laneid)],                       "9.7.14.5.8"),
-    ("m16n8k16.f16",    "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.8"),
-    ("m16n8k16.b8",     "A", (16, 16),   8, S[(2, 8, 4, 4):(4, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.9"),
-    ("m16n8k16.b8",     "B", (16, 8),    8, S[(4, 4, 8):(1@laneid, 1, 4@laneid)],                             "9.7.14.5.9"),
-    ("m16n8k16.b8",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.9"),
-    ("m16n8k32.b8",     "A", (16, 32),   8, S[(2, 8, 2, 4, 4):(4, 4@laneid, 8, 1@laneid, 1)],                 "9.7.14.5.10"),
-    ("m16n8k32.b8",     "B", (32, 8),    8, S[(2, 4, 4, 8):(4, 1@laneid, 1, 4@laneid)],                       "9.7.14.5.10"),
-    ("m16n8k32.b8",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.10"),
+_Row = tuple[str, str, tuple[int, int], int, Spec, str]
+
+_MMA: Final[tuple[_Row, ...]] = (
+    # instruction          operand shape    bits layout over the shape                                           section
+    ("mma.m16n8k4.tf32",    "A", (16, 4),   32, S[(2, 8, 4):(1, 4@laneid, 1@laneid)],                             "9.7.14.5.6"),
+    ("mma.m16n8k4.tf32",    "B", (4, 8),    32, S[(4, 8):(1@laneid, 4@laneid)],                                   "9.7.14.5.6"),
+    ("mma.m16n8k4.tf32",    "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.6"),
+    ("mma.m16n8k8.f16",     "A", (16, 8),   16, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
+    ("mma.m16n8k8.f16",     "B", (8, 8),    16, S[(4, 2, 8):(1@laneid, 1, 4@laneid)],                             "9.7.14.5.7"),
+    ("mma.m16n8k8.f16",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
+    ("mma.m16n8k8.tf32",    "A", (16, 8),   32, S[(2, 8, 2, 4):(1, 4@laneid, 2, 1@laneid)],                       "9.7.14.5.7"),
+    ("mma.m16n8k8.tf32",    "B", (8, 8),    32, S[(2, 4, 8):(1, 1@laneid, 4@laneid)],                             "9.7.14.5.7"),
+    ("mma.m16n8k8.tf32",    "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
+    ("mma.m16n8k16.f16",    "A", (16, 16),  16, S[(2, 8, 2, 4, 2):(2, 4@laneid, 4, 1@laneid, 1)],                 "9.7.14.5.8"),
+    ("mma.m16n8k16.f16",    "B", (16, 8),   16, S[(2, 4, 2, 8):(2, 1@laneid, 1, 4@laneid)],                       "9.7.14.5.8"),
+    ("mma.m16n8k16.f16",    "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.8"),
+    ("mma.m16n8k16.b8",     "A", (16, 16),   8, S[(2, 8, 4, 4):(4, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.9"),
+    ("mma.m16n8k16.b8",     "B", (16, 8),    8, S[(4, 4, 8):(1@laneid, 1, 4@laneid)],                             "9.7.14.5.9"),
+    ("mma.m16n8k16.b8",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.9"),
+    ("mma.m16n8k32.b8",     "A", (16, 32),   8, S[(2, 8, 2, 4, 4):(4, 4@laneid, 8, 1@laneid, 1)],                 "9.7.14.5.10"),
+    ("mma.m16n8k32.b8",     "B", (32, 8),    8, S[(2, 4, 4, 8):(4, 1@laneid, 1, 4@laneid)],                       "9.7.14.5.10"),
+    ("mma.m16n8k32.b8",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.10"),
 )
 
 # ldmatrix gives, stmatrix takes: `num` matrices of 8 by 8 16-bit elements, one below the other. Row r of matrix q is at the address
 # that lane 8*q + r gives.
-_MATRIX: Final = tuple(
+_MATRIX: Final[tuple[_Row, ...]] = tuple(
     (f"{name}.x{num}{trans}", "D" if name == "ldmatrix" else "A", (8 * num, 8), 16, spec, section)
     for name, section in (("ldmatrix", "9.7.14.5.15"), ("stmatrix", "9.7.14.5.16")) for num in (1, 2, 4)
     for trans, spec in (("", S[(num, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)]),
@@ -73,7 +75,7 @@ _MATRIX: Final = tuple(
 )
 
 # A from registers; the shared-memory operands are `mma_shared_layout`.
-_WGMMA: Final = (
+_WGMMA: Final[tuple[_Row, ...]] = (
     ("wgmma.m64k16.f16", "A", (64, 16), 16, S[(4, 2, 8, 2, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)], "9.7.15.5.1.1.1"),
     ("wgmma.m64k8.tf32", "A", (64, 8),  32, S[(4, 2, 8, 2, 4):(1@wid_in_wg, 1, 4@laneid, 2, 1@laneid)],       "9.7.15.5.1.1.2"),
     ("wgmma.m64k32.b8",  "A", (64, 32),  8, S[(4, 2, 8, 2, 4, 4):(1@wid_in_wg, 4, 4@laneid, 8, 1@laneid, 1)], "9.7.15.5.1.1.3"),
@@ -85,7 +87,7 @@ def _row(instruction: str, operand: str, shape: tuple[int, int], bits: int, spec
 
 
 FRAGMENTS: Final[dict[tuple[str, str], Fragment]] = {
-    (r[0], r[1]): _row(*r) for r in (*(("mma." + n, *rest) for n, *rest in _MMA), *_MATRIX, *_WGMMA)}
+    (r[0], r[1]): _row(*r) for r in (*_MMA, *_MATRIX, *_WGMMA)}
 
 
 def fragment(instruction: str, operand: str) -> Fragment:

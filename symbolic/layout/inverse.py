@@ -20,7 +20,21 @@ from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import Iter, Spec
 from symbolic.layout.swizzle import Swizzle
 from symbolic.layout.tile import TileLayout, is_array
-from symbolic.layout.values import NOTHING_KNOWN, Value, divides, holds, lower, product, quotient, read, same, show, simple, sympy_symbols, write
+from symbolic.layout.values import (
+    NOTHING_KNOWN,
+    Value,
+    divides,
+    holds,
+    lower,
+    number,
+    product,
+    quotient,
+    read,
+    same,
+    simple,
+    sympy_symbols,
+    write,
+)
 
 LIST_AT_MOST = 1 << 24
 
@@ -97,7 +111,7 @@ def sums(iters: Sequence[Iter]) -> Any:
         raise LayoutError(f"{count} places along one axis, whose strides are not nested, are more than are listed ({LIST_AT_MOST})")
     total = np.zeros(1, dtype=np.int64)
     for i in iters:
-        total = (total[:, None] + np.arange(i.extent, dtype=np.int64) * i.stride).ravel()
+        total = (total[:, None] + np.arange(number(i.extent), dtype=np.int64) * number(i.stride)).ravel()
     return total
 
 
@@ -364,5 +378,3 @@ def complement(layout: TileLayout, size: Any = None) -> TileLayout:
     gaps.insert(0, Iter(quotient(total, step), step, where))
     return layout.rebuilt(gaps).canonicalize()
 
-
-__all__ = ["Inverse", "complement", "compose", "inverse", "is_injective", "is_surjective", "show"]

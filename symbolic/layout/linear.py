@@ -17,7 +17,7 @@ from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import Iter, Spec
 from symbolic.layout.swizzle import ComposeLayout, Swizzle
 from symbolic.layout.tile import TileLayout
-from symbolic.layout.values import NOTHING_KNOWN, product
+from symbolic.layout.values import NOTHING_KNOWN, number, product
 
 if TYPE_CHECKING:
     from symbolic.layout.swizzle import Layout
@@ -109,7 +109,7 @@ def to_linear(layout: Layout, shape: Sequence[int]) -> LinearLayout:
     stands_for: dict[str, dict[int, int]] = {a.name: {} for a in tile.axes}
     weights = [product(i.extent for i in tile.shard[k + 1:]) for k in range(len(tile.shard))]
     for it, weight in [*zip(tile.shard, weights), *((i, 0) for i in tile.replica)]:
-        extent, stride = _log2(it.extent), _log2(it.stride)             # type: ignore[arg-type]
+        extent, stride = _log2(number(it.extent)), _log2(number(it.stride))
         if extent == 0:
             continue
         if extent is None or stride is None:
@@ -118,7 +118,7 @@ def to_linear(layout: Layout, shape: Sequence[int]) -> LinearLayout:
         for bit in range(extent):
             if stride + bit in own:
                 raise refuse(f"two iters step along bit {stride + bit} of {it.axis}")
-            own[stride + bit] = int(weight) << bit                      # type: ignore[arg-type]
+            own[stride + bit] = number(weight) << bit
     bases = {}
     for name, own in stands_for.items():
         if sorted(own) != list(range(len(own))):

@@ -103,7 +103,7 @@ def _iter(extent: Any, stride: Any) -> Iter:
     elif isinstance(stride, (tuple, list)) or isinstance(extent, (tuple, list)):
         raise LayoutError(f"{extent}:{stride} is nested; the extents of S[...] are flat: use from_cute for nested shapes")
     e = read(extent, "an extent")
-    if e.__class__ is int and e < 0:  # type: ignore[operator]
+    if e.__class__ is int and e < 0:
         raise LayoutError(f"extent {e} is negative")
     return Iter(e, read(stride, "a stride"), where)
 

@@ -238,10 +238,10 @@ class ComposeLayout:
         from symbolic.layout import banks
         return banks.bank_conflicts(self, access, dtype, shape, vector)
 
-    def svg(self, shape: Sequence[int] | None = None, color_by: str | None = None) -> str:
-        """A picture: lines of memory by banks, each chunk with the coordinate that it holds."""
+    def svg(self, shape: Sequence[int] | None = None, color_by: str | None = None, dtype: str | None = None) -> str:
+        """A picture: lines of memory by banks, each chunk with the coordinate that it holds; see `picture.svg`."""
         from symbolic.layout import picture
-        return picture.svg(self, shape, color_by)
+        return picture.svg(self, shape, color_by, dtype)
 
     def _repr_svg_(self) -> str | None:
         from symbolic.layout import picture

@@ -391,7 +391,7 @@ class TileLayout:
 
     def storage(self) -> TileLayout:
         """The part that one thread holds: memory axes only."""
-        return self.rebuilt(*([i for i in iters if i.axis.is_memory] for iters in (self.shard, self.replica)),
+        return self.rebuilt([i for i in self.shard if i.axis.is_memory], [i for i in self.replica if i.axis.is_memory],
                             {a: v for a, v in self._offset if a.is_memory})
 
     def compose(self, inner: TileLayout) -> TileLayout:
@@ -442,10 +442,10 @@ class TileLayout:
         from symbolic.layout import banks
         return banks.bank_conflicts(self, access, dtype, shape, vector)
 
-    def svg(self, shape: Sequence[int] | None = None, color_by: str | None = None) -> str:
-        """A picture: a grid of `shape` whose cells show owner and register, coloured by an axis."""
+    def svg(self, shape: Sequence[int] | None = None, color_by: str | None = None, dtype: str | None = None) -> str:
+        """A picture: a grid of `shape` whose cells show owner and register, coloured by an axis or "bank"; see `picture.svg`."""
         from symbolic.layout import picture
-        return picture.svg(self, shape, color_by)
+        return picture.svg(self, shape, color_by, dtype)
 
     def _repr_svg_(self) -> str | None:
         from symbolic.layout import picture

@@ -29,8 +29,8 @@ def is_sympy(x: Any) -> bool:
 def read(x: Any, what: str = "a number of a layout") -> Value:
     """`x` as an int or, where it has symbols, an `Int`. Raises LayoutError, naming `what`, for anything else."""
     if x.__class__ is int:
-        return x  # type: ignore[no-any-return]
-    if isinstance(x, bool) or isinstance(x, float):
+        return x
+    if isinstance(x, (bool, float)):
         raise LayoutError(f"{what} must be an integer, not {x!r}")
     try:
         if is_sympy(x):
@@ -60,6 +60,7 @@ def assume_sympy(symbols: Mapping[Int, Any], facts: Facts) -> None:
     """Add to `facts` what the SymPy symbols say of themselves: nonnegative, positive, even, ..."""
     if symbols:
         from sympy import Tuple
+
         from symbolic.sympy_bridge import assumed
         scope = assumed(Tuple(*symbols.values()), facts)
         for symbol in symbols:
@@ -106,12 +107,19 @@ def quotient(x: Value, d: Value, facts: Facts = NOTHING_KNOWN) -> Value:
     """`x // d`, simplified."""
     if d.__class__ is int and x.__class__ is int:
         return x // d
-    return simple(to_int(x) // d, facts)
+    return simple(to_int(x) // d, facts)  # type: ignore[no-any-return]
 
 
 def simple(x: Any, facts: Facts = NOTHING_KNOWN) -> Any:
     """`x` simplified within `facts`; ints and arrays as they are."""
     return lower(facts.simplify(x)) if x.__class__ is Int else x
+
+
+def number(x: Value) -> int:
+    """`x` where it must be one. Raises LayoutError for an expression."""
+    if x.__class__ is Int:
+        raise LayoutError(f"{x!r} must be a number here")
+    return x  # type: ignore[return-value]
 
 
 def show(x: Any) -> str:
