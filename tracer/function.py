@@ -105,6 +105,8 @@ def _run(fn: Callable[..., Any], name: str, signature: Signature, constants: Map
             positional = [arguments[n] for n in signature.names if n not in signature.keyword_only]
             result = fn(*positional, **{n: arguments[n] for n in signature.keyword_only})
             recorder.raise_late_error()
+            for complain in recorder.unfinished.values():
+                complain()
             if result is not None:
                 recorder.fail(f"the kernel function returned {result!r}; a kernel returns nothing: store results into buffers",
                               at=function.location)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -59,6 +59,7 @@ class Recorder:
         self._index_atoms: set[Int] = set()     # atoms of index arithmetic
         self._fixed_atoms: set[Int] = set()     # those among them whose range is the same at every launch
         self._late_error: TraceError | None = None
+        self.unfinished: dict[Any, Callable[[], None]] = {}     # what must be ended before the trace ends, and its complaint
         # Learning names: the frame that started the trace, the last line seen, and which names held mutable scalars.
         self._entry: FrameType | None = None
         self._seen: tuple[FrameType | None, int, int] = (None, -1, -1)
