@@ -32,13 +32,18 @@ _ACCESSES = frozenset({ops.LOAD, ops.STORE, ops.ADDRESS_OF})
 _LOOPS = frozenset({ops.FOR, ops.WHILE})
 # Pure operations on whole vectors; every other pure operation works lane by lane.
 _WHOLE = frozenset({ops.LANE, ops.REINTERPRET, ops.ADDRESS_OF, ops.LET})
+# CUDA computes these on two halves at once.
+_PAIRWISE = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.NEG, ops.ABS, ops.MIN, ops.MAX})
+_PAIRS = frozenset({"float16x2", "bfloat16x2"})
 # Operators of whose operands C may leave some unevaluated.
 _PARTIAL = frozenset({si.LAND, si.LOR, si.SELECT})
 
 
 def elementwise(node: Node) -> bool:
     """True for a vector that is computed one lane after the other."""
-    return node.dtype is not None and node.dtype.lanes > 1 and node.op.pure and node.op not in _WHOLE and node.op not in LEAVES
+    if node.dtype is None or node.dtype.lanes == 1 or not node.op.pure or node.op in LEAVES:
+        return False
+    return node.op not in _WHOLE and not (node.op in _PAIRWISE and node.dtype.name in _PAIRS)
 
 
 @dataclass(frozen=True, slots=True)

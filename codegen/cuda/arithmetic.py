@@ -10,7 +10,7 @@ from __future__ import annotations
 from codegen.cuda import fragments as fr
 from codegen.cuda.casts import convert, reinterpret
 from codegen.cuda.fragments import Fragment
-from codegen.cuda.templates import HALVES, Form, Site, by_dtype, calls, first_dtype, infix, prefix, template, through_float32
+from codegen.cuda.templates import HALVES, PAIRS, Form, Site, by_dtype, calls, first_dtype, infix, prefix, template, through_float32
 from tracer import operations as ops
 
 
@@ -35,10 +35,14 @@ def _ring(sign: str, name: str) -> Form:
     return form
 
 
+def _wrapping_negative(s: Site) -> Fragment:
+    s.needs.helper(f"wrap_neg_{s.dtype.name}")
+    return fr.call("wrap_neg", s.operand(0, typed=True))
+
+
 def _negative(s: Site) -> Fragment:
     if s.printer.wraps(s.node):
-        s.needs.helper(f"wrap_neg_{s.dtype.name}")
-        return fr.call("wrap_neg", s.operand(0, typed=True))
+        return _wrapping_negative(s)
     return narrowed(s, fr.prefix("-", s.operand(0, modular=True, typed=True)))
 
 
@@ -97,18 +101,18 @@ def _absolute(s: Site) -> Fragment:
 template(ops.ADD, _ring("+", "add"))
 template(ops.SUB, _ring("-", "sub"))
 template(ops.MUL, _ring("*", "mul"))
-template(ops.NEG, _negative)
+template(ops.NEG, by_dtype({"int": _negative, "uint": _negative, "int16": _wrapping_negative, "float": prefix("-")}))
 template(ops.DIV, infix("/"))
 template(ops.FLOORDIV, _flooring("/", "floordiv"))
 template(ops.FLOORMOD, _flooring("%", "floormod"))
 template(ops.TRUNCDIV, _truncating("/"))
 template(ops.TRUNCMOD, _truncating("%"))
 template(ops.ABS, by_dtype({"int": _absolute, "uint": _identity, "float32": calls("fabsf"), "float64": calls("fabs"),
-                            **dict.fromkeys(HALVES, calls("__habs"))}))
+                            **dict.fromkeys(HALVES, calls("__habs")), **dict.fromkeys(PAIRS, calls("__habs2"))}))
 template(ops.MIN, by_dtype({"int": calls("min"), "uint": calls("min"), "float32": calls("fminf"), "float64": calls("fmin"),
-                            **dict.fromkeys(HALVES, calls("__hmin"))}))
+                            **dict.fromkeys(HALVES, calls("__hmin")), **dict.fromkeys(PAIRS, calls("__hmin2"))}))
 template(ops.MAX, by_dtype({"int": calls("max"), "uint": calls("max"), "float32": calls("fmaxf"), "float64": calls("fmax"),
-                            **dict.fromkeys(HALVES, calls("__hmax"))}))
+                            **dict.fromkeys(HALVES, calls("__hmax")), **dict.fromkeys(PAIRS, calls("__hmax2"))}))
 
 # `&&` and `||` may leave the right side out: it is a value already computed, so nobody can tell (see `schedule`).
 template(ops.AND, by_dtype({"bool": infix("&&"), "int": infix("&"), "uint": infix("&")}))

@@ -62,6 +62,7 @@ class Site:
 
 FLOAT32 = dtype("float32")
 HALVES = ("float16", "bfloat16")
+PAIRS = ("float16x2", "bfloat16x2")
 
 Form: TypeAlias = Callable[[Site], Fragment]
 TEMPLATES: dict[Operation, Form] = {}

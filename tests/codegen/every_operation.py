@@ -98,7 +98,7 @@ def _vector_kernel(name: str, dtype: str, lanes: int) -> Any:
         w = B.vload([tx * n], dtype=vector)
         C.vstore([tx * lanes], v + w * v)
         C.vstore([tx * n + 64 * n], T.max(v, w))
-        C[tx + 128 * lanes] = v[0] + v[lanes - 1]
+        C[tx + 128 * lanes] = T.min(v, w)[0] + T.abs(-v)[lanes - 1]
 
     kernel.__name__ = name
     return trace(kernel)

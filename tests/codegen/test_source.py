@@ -85,7 +85,8 @@ def test_the_same_bytes_whatever_the_hash_seed(seed):
 @pytest.mark.parametrize("name, expected", [
     ("acc", "acc"), ("threadIdx", "threadIdx_"), ("half", "half_"), ("new", "new_"), ("int", "int_"), ("float4", "float4_"),
     ("expf", "expf_"), ("__shfl_sync", "__shfl_sync_"), ("_A", "_A_"), ("_a", "_a"), ("floordiv", "floordiv_"), ("INFINITY", "INFINITY_"),
-    ("M_PI", "M_PI_"), ("INT_MAX", "INT_MAX_"), ("linux", "linux_"), ("float16x8", "float16x8_"), ("\u03b1", "u03b1"), ("x\u00b2", "xu00b2"), ("N", "N"), ("int_", "int_"),
+    ("M_PI", "M_PI_"), ("INT_MAX", "INT_MAX_"), ("linux", "linux_"),
+    ("float16x8", "float16x8_"), ("\u03b1", "u03b1"), ("x\u00b2", "xu00b2"), ("N", "N"), ("int_", "int_"),
 ])
 def test_escape(name, expected):
     assert escape(name) == expected

@@ -860,11 +860,18 @@ def wrapping(A: T.Buffer((64,), "int32"), L: T.Buffer((64,), "int64"), F: T.Buff
 
 
 @emits("""
+__device__ __forceinline__ short wrap_neg(short a) {
+  int b;
+  asm("neg.s32 %0, %1;" : "=r"(b) : "r"((int)a));
+  return (short)b;
+}
+
 extern "C" __global__ void __launch_bounds__(64)
 narrow_integers_kernel(
     signed char* __restrict__ S_ptr,
     int* __restrict__ R_ptr,
-    unsigned char* __restrict__ Q_ptr) {
+    unsigned char* __restrict__ Q_ptr,
+    short* __restrict__ H_ptr) {
   const int tx = threadIdx.x;
   const signed char a = S_ptr[tx];
   const unsigned char q = Q_ptr[tx];
@@ -874,9 +881,12 @@ narrow_integers_kernel(
   if ((unsigned char)(q - 1) > 200) {
     R_ptr[tx] = (signed char)-a + (unsigned char)(q << 1) + (a >> 1);
   }
+  H_ptr[tx] = wrap_neg(H_ptr[tx]);
 }
 """)
-def narrow_integers(S: T.Buffer((64,), "int8"), R: T.Buffer((64,), "int32"), Q: T.Buffer((64,), "uint8")):
+def narrow_integers(
+    S: T.Buffer((64,), "int8"), R: T.Buffer((64,), "int32"), Q: T.Buffer((64,), "uint8"), H: T.Buffer((64,), "int16"),
+):
     """C computes in int: the result is cast back where more than its low bits are read."""
     T.device_entry()
     tx = T.thread_id([64])
@@ -887,6 +897,7 @@ def narrow_integers(S: T.Buffer((64,), "int8"), R: T.Buffer((64,), "int32"), Q: 
     Q[tx] = ~q
     with T.If(q - 1 > 200):
         R[tx] = (-a).astype("int32") + (q << 1).astype("int32") + (a >> 1).astype("int32")
+    H[tx] = -H[tx]
 
 
 # ---- floats
@@ -1140,7 +1151,9 @@ vectors_of_halves_kernel(const half* __restrict__ A_ptr, half* __restrict__ B_pt
       v.lane[6] + v.lane[6],
       v.lane[7] + v.lane[7]};
   const half2 w = *(const half2*)(A_ptr + tx * 2);
-  *(half2*)(B_ptr + tx * 2) = half2(__hmax(w.x, -w.x), __hmax(w.y, -w.y));
+  *(half2*)(B_ptr + tx * 2) = __hmax2(w, -w);
+  *(half2*)(B_ptr + tx * 2 + 256) = w * w - *(const half2*)(A_ptr + tx * 2 + 512);
+  B_ptr[tx] = (w + w).x;
 }
 """)
 def vectors_of_halves(A: T.Buffer((1024,), "float16"), B: T.Buffer((1024,), "float16")):
@@ -1150,6 +1163,8 @@ def vectors_of_halves(A: T.Buffer((1024,), "float16"), B: T.Buffer((1024,), "flo
     B.vstore([tx * 8], v + v)
     w = A.vload([tx * 2], dtype="float16x2")
     B.vstore([tx * 2], T.max(w, -w))
+    B.vstore([tx * 2 + 256], w * w - A.vload([tx * 2 + 512], dtype="float16x2"))
+    B[tx] = (w + w)[0]
 
 
 @emits("""
