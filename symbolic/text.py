@@ -101,30 +101,19 @@ class Printer:
     def sum(self, e: Int) -> Piece:
         """Terms by falling stride, the positive ones first so that no sign leads, the constant last."""
         level = self.PRECEDENCE["+"]
-        ordered = sorted(zip(e.args, e.coefs), key=lambda tc: (-abs(tc[1]), -len(factors_of(tc[0])), tc[0].key))
-        positive = [tc for tc in ordered if tc[1] > 0]
-        negative = [tc for tc in ordered if tc[1] < 0]
-        if not positive and e.value > 0:
-            out = self.number(e.value)[0]
-        elif positive:
-            (t, c), *positive = positive
-            out, precedence = self.scaled(t, c)
-            if not positive and not negative and not e.value:
-                return out, precedence
-            out = self.enclosed((out, precedence), level)
+        ordered = sorted(zip(e.args, e.coefs), key=lambda tc: (tc[1] < 0, -abs(tc[1]), -len(factors_of(tc[0])), tc[0].key))
+        constant = e.value
+        if constant > 0 and ordered[0][1] < 0:
+            out, constant = self.number(constant)[0], 0
         else:
-            (t, c), *negative = negative
-            out, precedence = self.scaled(t, c)
-            if not negative and not e.value:
-                return out, precedence
-            out = self.enclosed((out, precedence), level)
-        for t, c in positive:
-            out += " + " + self.enclosed(self.scaled(t, c), level + 1)
-        for t, c in negative:
-            out += " - " + self.enclosed(self.scaled(t, -c), level + 1)
-        if e.value and not (e.value > 0 and out == self.number(e.value)[0]) and (ordered[0][1] > 0 or e.value < 0
-                                                                               or any(c > 0 for c in e.coefs)):
-            out += f" + {e.value}" if e.value > 0 else f" - {-e.value}"
+            first = self.scaled(*ordered.pop(0))
+            if not ordered and not constant:
+                return first
+            out = self.enclosed(first, level)
+        for t, c in ordered:
+            out += (" + " if c > 0 else " - ") + self.enclosed(self.scaled(t, abs(c)), level + 1)
+        if constant:
+            out += (" + " if constant > 0 else " - ") + self.number(abs(constant))[0]
         return out, level
 
     def scaled(self, t: Int, c: int) -> Piece:
@@ -141,8 +130,6 @@ class Printer:
     def product(self, e: Int, c: int) -> Piece:
         level = self.PRECEDENCE["*"]
         first, *others = sorted(factors_of(e), key=lambda f: f.op is SUM)
-        if first.op is SUM and not others and c != 1:
-            return f"{self.operand(first, level)}*{c}", level
         out = self.operand(first, level)
         star = self.joint("*", first)
         for f in others:
