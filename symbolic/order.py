@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from symbolic import integers, rules
 from symbolic.integers import (
@@ -33,6 +33,8 @@ from symbolic.present import readable
 if TYPE_CHECKING:
     from symbolic.engine import Engine
 
+_FEW: Final = 24                # operands of a minimum that are compared as expressions
+
 
 # ---- minimum, maximum, absolute value ----------------------------------------------------------------------------------
 
@@ -45,11 +47,19 @@ def extremum(S: Engine, op: str, args: tuple[Int, ...]) -> Int:
     rule = rules.MIN_LE if op is MIN else rules.MAX_GE
     for y in e.args:
         for x in kept:
-            if x is not y and nonnegative(S, sub(y, x) if op is MIN else sub(x, y)):
+            low, high = (x, y) if op is MIN else (y, x)
+            if x is not y and _in_order(S, low, high, len(kept)):
                 S.note(rule, integers.BUILD[op](x, y), x, x=x, y=y)
                 kept.remove(y)
                 break
     return integers.BUILD[op](*kept)
+
+
+def _in_order(S: Engine, low: Int, high: Int, others: int) -> bool:
+    """Provably `low <= high`; among many operands only by their intervals, as every pair is asked."""
+    if others > _FEW:
+        return interval(S, low)[1] <= interval(S, high)[0]
+    return nonnegative(S, sub(high, low))
 
 
 def absolute(S: Engine, a: Int) -> Int:
