@@ -13,6 +13,7 @@ from typing import Any
 import sympy
 
 from codegen.lowered import FlatAccess, Lowered
+from codegen.packets import is_packet, moved
 from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
@@ -166,11 +167,12 @@ class _Lowering:
             return FlatAccess(node, buffer, (), ZERO, ZERO, True)      # A.data: the storage's first element
         coords = node.operands[:-1] if node.op is ops.STORE else node.operands
         exact_coords = [c.sym for c in coords if c.sym is not None]
-        index = simplify(flat_index(buffer, exact_coords, facts), facts)
-        forms = [self.forms.get(c, c.sym) for c in coords]
-        named = simplify(flat_index(buffer, [f for f in forms if f is not None], facts), facts)
-        shown = tuple(simplify(f, facts) for f in forms if f is not None)
-        return FlatAccess(node, buffer, shown, index, _shorter(index, named), _in_bounds(node, buffer, exact_coords, facts))
+        forms = [form for form in (self.forms.get(c, c.sym) for c in coords) if form is not None]
+        index, emitted = _index(buffer, exact_coords, forms, facts)
+        shown = tuple(simplify(f, facts) for f in forms)
+        lanes = moved(node).lanes if node.op is not ops.ADDRESS_OF and is_packet(node) else 1
+        return FlatAccess(node, buffer, shown, index, emitted, _in_bounds(buffer, exact_coords, lanes, facts),
+                          _lanes(buffer, exact_coords, forms, lanes, index, facts))
 
 
 _ACCESSES = (ops.LOAD, ops.STORE, ops.ADDRESS_OF)
@@ -199,12 +201,24 @@ def _shorter(expanded: Int, named: Int) -> Int:
     return named if si.operations_count(named) <= si.operations_count(expanded) else expanded
 
 
-def _in_bounds(node: Node, buffer: Buffer, coords: list[Int], facts: Facts) -> bool | None:
+def _index(buffer: Buffer, coords: list[Int], forms: list[Int], facts: Facts) -> tuple[Int, Int]:
+    """The flat index over hardware and loop atoms, and the shorter of it and the one in terms of named values."""
+    index = simplify(flat_index(buffer, coords, facts), facts)
+    return index, _shorter(index, simplify(flat_index(buffer, forms, facts), facts))
+
+
+def _lanes(buffer: Buffer, coords: list[Int], forms: list[Int], count: int, first: Int, facts: Facts) -> tuple[Int, ...]:
+    """The index of each of `count` lanes, which follow each other along the last axis; empty where they are proved to be one run."""
+    if count == 1 or (buffer.layout is None and buffer.window is None):
+        return ()
+    places = [_index(buffer, [*coords[:-1], coords[-1] + k], [*forms[:-1], forms[-1] + k], facts) for k in range(count)]
+    if all(facts.prove(si.eq(index, first + k)) is True for k, (index, _) in enumerate(places)):
+        return ()
+    return tuple(emitted for _, emitted in places)
+
+
+def _in_bounds(buffer: Buffer, coords: list[Int], lanes: int, facts: Facts) -> bool | None:
     """True where every coordinate is proved inside its extent, False where one is proved outside, None where undecided."""
-    lanes = 1
-    value = node.operands[-1] if node.op is ops.STORE else node
-    if value.dtype is not None and buffer.dtype.lanes == 1 and node.op is not ops.ADDRESS_OF:
-        lanes = value.dtype.lanes
     verdict: bool | None = True
     for axis, (coord, size) in enumerate(zip(coords, buffer.shape)):
         last = coord + (lanes - 1 if axis == len(coords) - 1 else 0)

@@ -15,6 +15,8 @@ class FlatAccess:
 
     `index` is simplified over the hardware and loop atoms alone (what `accesses()` prints); `emitted` is the same number in
     whichever form is shorter, using the author's named values as atoms (what the CUDA source prints and the simulator runs).
+    A vector access moves one element for each lane, along the last axis. `lanes` is empty where lane `k` is proved to lie `k`
+    elements behind the first; else it has the emitted index of every lane.
     """
 
     node: Node
@@ -23,6 +25,16 @@ class FlatAccess:
     index: Int
     emitted: Int
     in_bounds: bool | None
+    lanes: tuple[Int, ...] = ()
+
+    def lane(self, number: int) -> Int:
+        """The emitted index of one lane of a vector access."""
+        return self.lanes[number] if self.lanes else self.emitted + number
+
+    @property
+    def written(self) -> tuple[Int, ...]:
+        """The expressions that the code for this access is made of."""
+        return self.lanes or (self.emitted,)
 
 
 @dataclass(eq=False, slots=True)

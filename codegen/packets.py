@@ -1,4 +1,4 @@
-"""Which vector accesses are one wide access: those whose index is proved to lie on the vector's alignment."""
+"""Which vector accesses are one wide access: those whose lanes are proved to be one run that lies on the vector's alignment."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def is_packet(access: Node) -> bool:
 
 def moves_whole(access: Node, lowered: Lowered) -> bool:
     """Whether one wide access may be written for the load or store `access`; else its lanes move one by one."""
-    dtype = moved(access)
+    dtype, place = moved(access), lowered.accesses[access]
     step = alignment(dtype) // dtype.scalar.bytes
-    return step == 1 or facts_at(access, lowered).prove(si.eq(lowered.accesses[access].emitted % step, 0)) is True
+    return not place.lanes and (step == 1 or facts_at(access, lowered).prove(si.eq(place.emitted % step, 0)) is True)

@@ -193,7 +193,8 @@ class _Scheduler:
         if node.op in _HARDWARE or node.op is ops.ALLOC:
             return
         if node.op in _ACCESSES:
-            yield from self._atoms(self.lowered.accesses[node].emitted)
+            for index in self._indices(node):
+                yield from self._atoms(index)
             if node.op is ops.STORE:
                 yield self._stored(node)
         elif node in self.result.integers:
@@ -202,11 +203,18 @@ class _Scheduler:
             for position, operand in enumerate(node.operands):
                 yield self._operand(node, position, self.names.node(operand))
 
+    def _indices(self, access: Node) -> Iterator[Int]:
+        """The indices in the text of an access: that of each lane where no wide access is possible."""
+        place = self.lowered.accesses[access]
+        return map(place.lane, range(moved(access).lanes if self._moves_by_lanes(access) else 1))
+
     def _stored(self, store: Node) -> Mention:
         """The value of a store: lane after lane where no wide access is possible, and nothing may change between two lanes."""
         value = self.names.node(store.operands[-1])
-        by_lanes = is_packet(store) and not moves_whole(store, self.lowered) and not elementwise(value)
-        return Mention(value, moved(store).lanes if by_lanes else 1)
+        return Mention(value, moved(store).lanes if self._moves_by_lanes(store) and not elementwise(value) else 1)
+
+    def _moves_by_lanes(self, access: Node) -> bool:
+        return access.op is not ops.ADDRESS_OF and is_packet(access) and not moves_whole(access, self.lowered)
 
     def _atoms(self, e: Int) -> Iterator[Mention]:
         conditional = _has_partial(e)

@@ -75,7 +75,7 @@ def _values_of(node: Node, lowered: Lowered) -> Iterator[Node]:
     """The leaves that computing `node` reads: through its emitted index and integer form, or else its operands."""
     expressions = []
     if node in lowered.accesses:
-        expressions.append(lowered.accesses[node].emitted)
+        expressions += lowered.accesses[node].written
     if node in lowered.integers:
         expressions.append(lowered.integers[node])
     for expression in expressions:

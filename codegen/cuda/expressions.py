@@ -105,10 +105,9 @@ class Expressions:
 
     # ---- integers
 
-    def index(self, access: Node, offset: int = 0) -> Fragment:
-        """The flat element index of a load, store or address, `offset` elements on."""
-        flat = self.lowered.accesses[access].emitted
-        return write_integer(flat + offset, None, self.context(access))
+    def index(self, access: Node, lane: int = 0) -> Fragment:
+        """The flat element index of a load, store or address, or of one lane of it."""
+        return write_integer(self.lowered.accesses[access].lane(lane), None, self.context(access))
 
     def context(self, node: Node) -> Context:
         """What is known where `node` is computed."""

@@ -34,8 +34,9 @@ def wrapping(lowered: Lowered, plan: Schedule) -> set[Node]:
                 used = lowered.atoms[symbol]
                 if _looks(expression) or _converts(node, used):
                     looked_at.add(used)
-        elif node in lowered.accesses and _looks(lowered.accesses[node].emitted):
-            looked_at.update(lowered.atoms[s] for s in si.free_symbols(lowered.accesses[node].emitted))
+        elif node in lowered.accesses:
+            for index in filter(_looks, lowered.accesses[node].written):
+                looked_at.update(lowered.atoms[s] for s in si.free_symbols(index))
         else:
             for position, operand in enumerate(node.operands):
                 if node.op in _LOOK or (node.op is ops.SELECT and position == 0) or (node.op is ops.CAST and _converts(node, operand)):
