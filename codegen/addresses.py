@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import sympy
-
 from codegen.lowered import FlatAccess, Lowered
 from codegen.packets import is_packet, moved
 from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.simplify import simplify
-from symbolic.sympy_bridge import to_sympy
 from symbolic.text import text
 from tracer import operations as ops
 from tracer.addressing import flat_index
@@ -271,8 +268,8 @@ class Access:
 
     buffer: BufferName
     kind: str
-    coords: tuple[sympy.Expr, ...]
-    index: sympy.Expr
+    coords: tuple[Any, ...]
+    index: Any
     in_bounds: bool | None
     location: Location | None
     text: str
@@ -288,7 +285,12 @@ def atom_names(lowered: Lowered) -> dict[Int, str]:
 
 def public_int(value: Int, names: dict[Int, str] | None = None) -> Any:
     """A Python int, or a SymPy expression over symbols with the author's names."""
-    return value.value if si.is_const(value) else to_sympy(value, names)
+    return value.value if si.is_const(value) else _sympy(value, names)
+
+
+def _sympy(value: Int, names: dict[Int, str] | None) -> Any:
+    from symbolic.sympy_bridge import to_sympy  # which imports SymPy: half a second, for those who ask
+    return to_sympy(value, names)
 
 
 def public_accesses(lowered: Lowered) -> list[Access]:
@@ -301,6 +303,6 @@ def public_accesses(lowered: Lowered) -> list[Access]:
         kind = "load" if node.op.effect is Effect.READ else "store"
         coords = ", ".join(text(c, names) for c in access.coords)
         shown = f"{access.buffer.name}[{coords or '()'}] {kind}  {text(access.index, names)}"
-        found.append(Access(BufferName(access.buffer), kind, tuple(to_sympy(c, names) for c in access.coords), to_sympy(access.index, names),
+        found.append(Access(BufferName(access.buffer), kind, tuple(_sympy(c, names) for c in access.coords), _sympy(access.index, names),
                             access.in_bounds, node.location, shown))
     return found

@@ -280,7 +280,7 @@ def declare_parameter(name: str, index: int, shape: Any, element: Any, recorder:
     if spread := thread_axes(placed):
         recorder.fail(f"the layout of an argument has the thread axes {', '.join(spread)}; an argument is in global memory")
     offset = extent(elem_offset, recorder, "elem_offset")
-    storage = ir.Storage(name, wanted, "global", offset + span(sizes, placed), align or wanted.bytes, index)
+    storage = ir.Storage(name, wanted, "global", offset + span(sizes, placed), align or wanted.alignment, index)
     return ir.Buffer(name, sizes, wanted, "global", placed, offset, storage, align, location=recorder.location())
 
 
@@ -331,7 +331,7 @@ def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | No
     whole = span(sizes, placed)
     if scope != "shared.dyn":
         _check_constant(sizes, whole, scope, recorder)
-    storage = ir.Storage("", wanted, scope, whole, align or wanted.bytes)
+    storage = ir.Storage("", wanted, scope, whole, align or wanted.alignment)
     decl = ir.Buffer("", sizes, wanted, scope, placed, si.const(0), storage, align, cell, location=recorder.location())
     if scope == "shared.dyn":
         _claim_arena(storage, recorder)

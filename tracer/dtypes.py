@@ -53,6 +53,11 @@ class DType:
         return -(-self.bits * self.lanes // 8)
 
     @property
+    def alignment(self) -> int:
+        """Bytes to which CUDA aligns a value: one access moves it, 16 bytes at most; 3-lane vectors align as a lane."""
+        return self.scalar.bytes if self.lanes == 3 else min(16, self.bytes)
+
+    @property
     def is_float(self) -> bool:
         return self.kind == "float"
 

@@ -8,14 +8,13 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import sympy
 
 from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.layout.notation import Iter
 from symbolic.layout.swizzle import ComposeLayout
 from symbolic.layout.tile import TileLayout
-from symbolic.sympy_bridge import from_sympy
+from symbolic.layout.values import is_sympy
 from symbolic.text import text
 from tracer.errors import DTypeError
 from tracer.recorder import Recorder
@@ -33,7 +32,7 @@ def extent(entry: Any, recorder: Recorder, what: str = "an extent") -> Int:
         recorder.fail(f"{what} is {entry!r}; it must be an integer")
     elif isinstance(entry, (int, np.integer)):
         return si.const(int(entry))
-    elif isinstance(entry, sympy.Basic):
+    elif is_sympy(entry):
         return over_extents(entry, recorder)
     elif isinstance(entry, Value):
         node = as_node(entry, None, recorder)
@@ -62,8 +61,9 @@ def symbolic_text(value: Int, recorder: Recorder) -> str:
     return text(value, {symbol: node.name for symbol, node in named if symbol is not None and node.name})
 
 
-def over_extents(expression: sympy.Basic, recorder: Recorder) -> Int:
+def over_extents(expression: Any, recorder: Recorder) -> Int:
     """A SymPy expression over symbols, whatever their assumptions, as an integer over extents; equal names are equal extents."""
+    from symbolic.sympy_bridge import from_sympy  # which imports SymPy: half a second, for those who use it
     try:
         value = from_sympy(expression)
     except (TypeError, ValueError) as error:

@@ -62,9 +62,10 @@ class SMEMPool:
         recorder = self._usable()
         wanted = recorder.dtype(dtype)
         check_align(align, wanted, recorder)
-        sizes = [size.value if si.is_const(size) else None for size in extents(shape, recorder, "the tile")]
-        if None in sizes:
+        extents_ = extents(shape, recorder, "the tile")
+        if not all(map(si.is_const, extents_)):
             recorder.fail("the extents of an MMA tile must be constant")
+        sizes = [size.value for size in extents_]
         if swizzle_mode != "none" and (len(sizes) < 2 or sizes[-2] == 0 or sizes[-2] % MMA_ROWS):
             recorder.fail(f"alloc_tcgen05_mma_AB of shape {tuple(sizes)}: the rows (the last axis but one) must be a positive multiple of "
                           f"{MMA_ROWS}, which a swizzle atom holds; widen it, or use swizzle_mode=\"none\"")
@@ -95,7 +96,7 @@ class SMEMPool:
         count = span(sizes, layout)
         if not si.is_const(count):
             recorder.fail(f"a piece of {symbolic_text(count, recorder)} elements, which is only known at run time; extents in a pool are constant")
-        step = max(align or 1, _natural(wanted))
+        step = max(align or 1, wanted.alignment)
         start = -(-self._cursor // step) * step
         self._cursor = start + count.value * wanted.bytes
         self._grow(self._cursor, recorder)
@@ -118,8 +119,3 @@ class SMEMPool:
 
     def _not_committed(self) -> None:
         self._recorder.fail("the shared memory pool is never committed; call pool.commit() behind the last alloc", at=self._made)
-
-
-def _natural(wanted: DType) -> int:
-    """The alignment that C gives the type: its size, 16 bytes at most; three lanes align as one."""
-    return wanted.scalar.bytes if wanted.lanes == 3 else min(16, wanted.bytes)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
-import sympy
 
+from symbolic.layout.values import is_sympy
 from tracer import operations as ops
 from tracer.dtypes import DType, can_store, check_literal, dtype, literal_dtype, promote
 from tracer.errors import DTypeError
@@ -249,7 +249,7 @@ def as_node(value: Any, like: DType | None = None, recorder: Recorder | None = N
             return recorder.constant(check_literal(value, target), target)
         except DTypeError as error:
             recorder.fail(str(error), kind=DTypeError)
-    if isinstance(value, sympy.Basic):
+    if is_sympy(value):
         from tracer.extents import over_extents, value_of
         return as_node(value_of(over_extents(value, recorder), recorder), like, recorder)
     if isinstance(value, np.ndarray):
@@ -352,7 +352,7 @@ def _check_kind(op: Operation, result: DType, nodes: list[Node], recorder: Recor
 def binary(op: Operation, a: Any, b: Any) -> Any:
     """`a op b`, both promoted to one dtype (a shift keeps the first operand's)."""
     for operand in (a, b):
-        if not isinstance(operand, (Value, *Literal, sympy.Basic)):
+        if not (isinstance(operand, (Value, *Literal)) or is_sympy(operand)):
             return NotImplemented
     recorder = current()
     if op.result == "first":

@@ -181,7 +181,7 @@ def alias(source: ir.Buffer, shape: Any, element: DType, layout: Any, elem_offse
     room = data.size * data.dtype.bytes
     if recorder.known.prove(si.le(end, room)) is False:
         recorder.fail(f"the buffer ends {symbolic_text(end, recorder)} bytes into {data.name!r}, which has {symbolic_text(room, recorder)}")
-    needed = max(align or 1, element.scalar.bytes)
+    needed = max(align or 1, element.alignment)
     start = elem_offset * element.bytes
     if recorder.known.prove(si.eq(si.floormod(start, si.const(needed)), si.const(0))) is False:
         recorder.fail(f"the buffer starts {symbolic_text(start, recorder)} bytes into {data.name!r}, which is no multiple of {needed}")
