@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codegen.lowered import DeviceHalf
-from codegen.packets import alignment, is_packet, moved, moves_whole
+from codegen.packets import is_packet, moved, moves_whole
 from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.solve import solve
@@ -388,7 +388,7 @@ class _Host:
             ours = access.buffer.storage is buffer.storage and node.op in (ops.LOAD, ops.STORE)
             if ours and is_packet(node) and moves_whole(node, self.half.lowered):
                 where = f" at {node.location.short}" if node.location else ""
-                wanted.append((alignment(moved(node)), f"the {moved(node)} {node.op.name}{where}"))
+                wanted.append((moved(node).alignment, f"the {moved(node)} {node.op.name}{where}"))
         return max(wanted, key=lambda pair: pair[0])
 
     def _address(self, buffer: Buffer) -> str:

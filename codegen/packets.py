@@ -10,11 +10,6 @@ from tracer.dtypes import DType
 from tracer.ir import Node
 
 
-def alignment(dtype: DType) -> int:
-    """Bytes to which CUDA aligns a value of `dtype`: one access moves it, 16 bytes at most; 3-lane vectors align as a lane."""
-    return dtype.scalar.bytes if dtype.lanes == 3 else min(16, dtype.bytes)
-
-
 def moved(access: Node) -> DType:
     """The type of the value that a load or store moves."""
     dtype = access.operands[-1].dtype if access.op is ops.STORE else access.dtype
@@ -30,5 +25,5 @@ def is_packet(access: Node) -> bool:
 def moves_whole(access: Node, lowered: Lowered) -> bool:
     """Whether one wide access may be written for the load or store `access`; else its lanes move one by one."""
     dtype, place = moved(access), lowered.accesses[access]
-    step = alignment(dtype) // dtype.scalar.bytes
+    step = dtype.alignment // dtype.scalar.bytes
     return not place.lanes and (step == 1 or facts_at(access, lowered).prove(si.eq(place.emitted % step, 0)) is True)

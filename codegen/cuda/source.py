@@ -10,7 +10,6 @@ from codegen.cuda.helpers import Needs
 from codegen.cuda.names import Scopes, escape
 from codegen.cuda.statements import Statements
 from codegen.lowered import DeviceHalf, KernelArgument
-from codegen.packets import alignment
 from codegen.schedule import schedule
 from symbolic import integers as si
 from tracer import operations as ops
@@ -57,7 +56,7 @@ def emit(half: DeviceHalf, *, locations: bool = True) -> CudaSource:
     if half.lowered.function.location is not None:
         found.update(dict.fromkeys(range(len(before) + 1, len(head) + 1), half.lowered.function.location))
     aligned = {a.name: n for a in half.arguments if a.buffer is not None
-               if (n := body.alignment.get(a.buffer.storage, 0)) > alignment(a.buffer.dtype)}
+               if (n := body.alignment.get(a.buffer.storage, 0)) > a.buffer.dtype.alignment}
     return CudaSource("\n".join(lines) + "\n", dict(sorted(found.items())), entry, aligned)
 
 

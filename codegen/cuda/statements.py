@@ -14,7 +14,7 @@ from codegen.cuda.integers import write_integer
 from codegen.cuda.names import Scopes
 from codegen.cuda.templates import Site, form_of
 from codegen.lowered import DeviceHalf
-from codegen.packets import alignment, is_packet, moved, moves_whole
+from codegen.packets import is_packet, moved, moves_whole
 from codegen.schedule import Schedule
 from codegen.words import facts_at
 from symbolic import integers as si
@@ -201,7 +201,7 @@ def _alloc(out: Statements, node: Node) -> None:
     storage = buffer.storage
     name = out.values.memory[storage] = out.scopes.declare(buffer.name)
     needed = out.alignment.get(storage, 0)
-    align = f"__align__({needed}) " if needed > alignment(storage.dtype) else ""
+    align = f"__align__({needed}) " if needed > storage.dtype.alignment else ""
     c_type = types.c_type(storage.dtype, out.needs)
     out.line(f"{_SCOPES[buffer.scope]}{align}{c_type} {name}[{storage.size.value}];", node.location)
 
@@ -227,7 +227,7 @@ def _alignments(half: DeviceHalf, plan: Schedule) -> dict[Storage, int]:
         buffer = node.attrs["buffer"]
         asked = buffer.align or 0
         if node.op in (ops.LOAD, ops.STORE) and is_packet(node) and moves_whole(node, half.lowered):
-            asked = max(asked, alignment(moved(node)))
+            asked = max(asked, moved(node).alignment)
         found[buffer.storage] = max(found.get(buffer.storage, 0), asked)
     return found
 

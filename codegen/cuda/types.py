@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from codegen.cuda.helpers import Helper, Needs
-from codegen.packets import alignment
 from tracer.dtypes import DType
 from tracer.errors import NotSupportedError
 
@@ -43,7 +42,7 @@ def c_type(dtype: DType, needs: Needs) -> str:
     known = _builtin(dtype) or _PAIRS.get(dtype.name)
     if known is not None:
         return known
-    align = f" __align__({alignment(dtype)})" if alignment(dtype) > scalar.bytes else ""
+    align = f" __align__({dtype.alignment})" if dtype.alignment > scalar.bytes else ""
     needs.helper(dtype.name, Helper(f"struct{align} {dtype.name} {{ {scalar.c_name} lane[{dtype.lanes}]; }};"))
     return dtype.name
 
