@@ -27,7 +27,7 @@ _INDENT = "  "
 # `cell = cell op value` is `cell op= value`; where `op` commutes, the cell may be the right operand as well.
 _COMPOUND = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.DIV: "/", ops.AND: "&", ops.OR: "|", ops.XOR: "^", ops.SHL: "<<", ops.SHR: ">>"}
 _COMMUTES = frozenset({ops.ADD, ops.MUL, ops.AND, ops.OR, ops.XOR})
-_SCOPES = {"shared": "__shared__ ", "local": ""}
+_SCOPES = {"shared": "__shared__ ", "shared.dyn": "extern __shared__ ", "local": ""}
 # What everybody calls them, for a hardware index that the author gave no name.
 _REGISTER_NAMES = {"cta_id": "b", "thread_id": "t", "block_index": "b", "thread_index": "t"}
 
@@ -195,15 +195,17 @@ def _alloc(out: Statements, node: Node) -> None:
     buffer = node.attrs["buffer"]
     if buffer.scope not in _SCOPES:
         raise NotSupportedError(f"{buffer.name!r}: memory of scope {buffer.scope!r} cannot be written in CUDA C++ yet")
-    if buffer.cell:
+    if buffer.cell and buffer.scope != "shared.dyn":
         _scalar(out, node, None)
         return
     storage = buffer.storage
-    name = out.values.memory[storage] = out.scopes.declare(buffer.name)
+    name = out.values.memory[storage] = out.scopes.declare(storage.name) if storage.name else out.scopes.neutral()
     needed = out.alignment.get(storage, 0)
-    align = f"__align__({needed}) " if needed > storage.dtype.alignment else ""
+    dynamic = buffer.scope == "shared.dyn"
+    align = f"__align__({needed}) " if dynamic or needed > storage.dtype.alignment else ""
+    size = "" if dynamic else storage.size.value        # the launch gives the other
     c_type = types.c_type(storage.dtype, out.needs)
-    out.line(f"{_SCOPES[buffer.scope]}{align}{c_type} {name}[{storage.size.value}];", node.location)
+    out.line(f"{_SCOPES[buffer.scope]}{align}{c_type} {name}[{size}];", node.location)
 
 
 def _scalar(out: Statements, allocation: Node, first: Node | None) -> None:
@@ -219,13 +221,13 @@ def _scalar(out: Statements, allocation: Node, first: Node | None) -> None:
 
 
 def _alignments(half: DeviceHalf, plan: Schedule) -> dict[Storage, int]:
-    """Bytes to which each storage must be aligned: what its buffers ask for, and what its wide accesses need."""
+    """Bytes to which each storage must be aligned: what its buffers ask for, and what its elements and wide accesses need."""
     found: dict[Storage, int] = {}
     for node in half.body.walk():
         if node not in plan.live or "buffer" not in node.attrs:
             continue
         buffer = node.attrs["buffer"]
-        asked = buffer.align or 0
+        asked = max(buffer.align or 0, buffer.storage.align, buffer.dtype.alignment)
         if node.op in (ops.LOAD, ops.STORE) and is_packet(node) and moves_whole(node, half.lowered):
             asked = max(asked, moved(node).alignment)
         found[buffer.storage] = max(found.get(buffer.storage, 0), asked)
