@@ -10,6 +10,7 @@ from codegen.addresses import lower, public_int
 from codegen.lowered import DeviceHalf, KernelArgument, Lowered
 from codegen.verify import verify
 from symbolic import integers as si
+from symbolic.integers import Int
 from tracer import operations as ops
 from tracer.ir import Buffer, Extents, Function, Launch, Node, Region
 from tracer.launch import parameter_names
@@ -73,7 +74,7 @@ def _touched(body: Region) -> tuple[set[Any], set[Any]]:
 
 def _values_of(node: Node, lowered: Lowered) -> Iterator[Node]:
     """The leaves that computing `node` reads: through its emitted index and integer form, or else its operands."""
-    expressions = []
+    expressions: list[Int] = []
     if node in lowered.accesses:
         expressions += lowered.accesses[node].written
     if node in lowered.integers:

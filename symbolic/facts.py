@@ -18,6 +18,7 @@ from symbolic.engine import Engine
 from symbolic.integers import (
     CONST,
     EQ,
+    FLOORDIV,
     FLOORMOD,
     LAND,
     LT,
@@ -49,6 +50,7 @@ class Facts:
     """A growing set of facts. A scope sees what its parent knows, now and later; the parent never sees the scope's."""
 
     __slots__ = ("parent", "narrows", "congruent", "linear", "_contradictory", "_ranges", "_residues", "_about_term",
+                 "_about_quotient", "_read_stamp",
                  "_relations", "_excluded", "_version", "_depth", "_stamp", "_own_engine", "_own")
 
     def __init__(self, parent: Facts | None = None) -> None:
@@ -56,6 +58,8 @@ class Facts:
         self._ranges: dict[Int, Interval] = {}
         self._residues: dict[Int, tuple[int, int]] = {}
         self._about_term: dict[Int, list[tuple[Int, int]]] = {}
+        self._about_quotient: dict[Int, list[tuple[Int, int]]] = {}
+        self._read_stamp = -1
         self._relations: dict[Int, Int] = {}
         self._excluded: dict[Int, set[int]] = {}
         self._contradictory = False
@@ -278,8 +282,31 @@ class Facts:
 
     def _about(self, x: Int) -> list[tuple[Int, int]]:
         """The facts `g >= 0` in which `x` is a term, with its coefficient, the nearest scope first."""
-        own = self._about_term.get(x, [])
-        return own if self.parent is None else own + self.parent._about(x)
+        if self.congruent and self._read_stamp != self._stamp:
+            self._read_quotients()
+        own = self._about_term.get(x, []) + self._about_quotient.get(x, [])
+        facts = self.parent
+        while facts is not None:
+            own = own + facts._about_term.get(x, [])
+            facts = facts.parent
+        return own
+
+    def _read_quotients(self) -> None:
+        """What a residue makes of the quotients in older facts: `b < (n + 255)//256` says `b < n//256` once 256 divides n."""
+        engine = self._engine_here()
+        self._read_stamp = self._stamp
+        self._about_quotient = {}
+        known: dict[Int, None] = {}
+        facts: Facts | None = self
+        while facts is not None:
+            known.update((g, None) for t, about in facts._about_term.items() if t.op is FLOORDIV for g, _ in about)
+            facts = facts.parent
+        for g in known:
+            read = engine.canon(g)
+            if read is not g:
+                for t, c in terms_of(read).items():
+                    self._about_quotient.setdefault(t, []).append((read, c))
+        engine.clear()              # what was decided on the way did not know these
 
     def _known(self, relation: Int) -> Int:
         """The relation, or its value where it was assumed."""

@@ -106,7 +106,7 @@ LET = operation("let", "a", "same")                                           # 
 LANE = operation("lane", "a", "attr:dtype", spelling="{0}[{index}]")          # attrs: index
 
 # Elementary functions of floats: one row each. `T.<name>` is made from the row.
-_CUDA_MATH = "CUDA Math API"
+_CUDA_MATH = "CUDA Math API"      # but `round` takes ties to the even neighbour, as Python and NumPy do (CUDA's rint)
 MATH = tuple(
     operation(name, operands, "float", source=_CUDA_MATH)
     for name, operands in [

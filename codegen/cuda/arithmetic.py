@@ -134,14 +134,17 @@ template(ops.LET, _identity)
 
 # CUDA Math API, "Half Math Functions" and "Bfloat16 Math Functions": those that exist, with the same rounding of halves as ours.
 _HALF_MATH = {"exp": "hexp", "exp2": "hexp2", "exp10": "hexp10", "log": "hlog", "log2": "hlog2", "log10": "hlog10", "sqrt": "hsqrt",
-              "rsqrt": "hrsqrt", "sin": "hsin", "cos": "hcos", "floor": "hfloor", "ceil": "hceil", "trunc": "htrunc"}
+              "rsqrt": "hrsqrt", "sin": "hsin", "cos": "hcos", "floor": "hfloor", "ceil": "hceil", "trunc": "htrunc", "round": "hrint"}
+# Ties go to the even neighbour, as with Python's round and numpy.round; CUDA's own `round` takes them away from zero, and is slower.
+_C_NAMES = {"round": "rint"}
 
 
 def _elementary(name: str) -> Form:
-    single = calls(f"{name}f")
-    widened = through_float32(lambda _, operands: fr.call(f"{name}f", *operands))
+    c_name = _C_NAMES.get(name, name)
+    single = calls(f"{c_name}f")
+    widened = through_float32(lambda _, operands: fr.call(f"{c_name}f", *operands))
     half = calls(_HALF_MATH[name]) if name in _HALF_MATH else widened
-    rows = {"float32": single, "float64": calls(name), **dict.fromkeys(HALVES, half)}
+    rows = {"float32": single, "float64": calls(c_name), **dict.fromkeys(HALVES, half)}
     if name == "fma":
         rows["float16"] = calls("__hfma")      # for bfloat16 it exists from sm_80 on only
     return by_dtype(rows)

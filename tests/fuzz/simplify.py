@@ -51,16 +51,19 @@ class World:
         self.said: list[str] = []
         self.draw: list[Callable[[dict[Int, int]], int]] = []
         i, j, k, n = self.symbols
-        self.size(n)
+        step = rng.choice((1, 1, 2, 4, 8, 16, 6))
+        late = rng.random() < 0.3           # the residue of n may be learnt after what is bounded by n
+        self.size(n, step, late)
         self.index(i, n)
         self.index(j, n)
         self.index(k, n)
+        if late and step > 1:
+            self.facts.divisible(n, step)
 
-    def size(self, n: Int) -> None:
+    def size(self, n: Int, step: int, late: bool) -> None:
         rng = self.rng
-        step = rng.choice((1, 1, 2, 4, 8, 16, 6))
         self.facts.bound(n, 1, None)
-        if step > 1:
+        if step > 1 and not late:
             self.facts.divisible(n, step)
         self.said.append(f"1 <= n, n % {step} == 0")
         top = rng.choice((4, 12, 40))
@@ -74,6 +77,12 @@ class World:
         elif kind < 0.7:
             lo = rng.randint(-20, 5)
             hi = lo + rng.choice(EXTENTS)
+        elif kind < 0.8:
+            tile = rng.choice((2, 4, 8, 16))
+            self.facts.bound(s, 0, (n + tile - 1) // tile)
+            self.said.append(f"0 <= {s.name} < (n + {tile - 1})//{tile}")
+            self.draw.append(lambda point: rng.randrange(-(-point[n] // tile)))
+            return
         elif kind < 0.9:
             self.facts.bound(s, 0, n)
             self.said.append(f"0 <= {s.name} < n")

@@ -111,6 +111,27 @@ def test_divisibility_and_residues() -> None:
     assert other.simplify(i % 4).value == 1
 
 
+def test_facts_in_any_order() -> None:
+    """A residue learnt late sharpens what was said before of the quotients."""
+    b, t = Symbol("b"), Symbol("t")
+    for late in (False, True):
+        facts = Facts()
+        facts.bound(n, 1, None)
+        facts.bound(t, 0, 256)
+        if not late: facts.divisible(n, 256)
+        facts.bound(b, 0, (n + 255) // 256)
+        assert facts.prove(lt(b * 256 + t, n)) is (None if late else True)
+        if late: facts.divisible(n, 256)
+        assert facts.prove(lt(b * 256 + t, n)) is True
+        outer = Facts()
+        outer.bound(n, 1, None)
+        outer.bound(t, 0, 256)
+        outer.bound(b, 0, (n + 255) // 256)
+        inside = outer.scope()
+        inside.divisible(n, 256)
+        assert inside.prove(lt(b * 256 + t, n)) is True and outer.prove(lt(b * 256 + t, n)) is None
+
+
 def test_disequality_moves_an_end() -> None:
     facts = Facts()
     facts.bound(i, 0, 8)
