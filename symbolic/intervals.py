@@ -60,12 +60,14 @@ def interval(S: Engine, n: Int) -> Interval:
         if op is CONST:
             found = (n.value, n.value)
         elif op is SYMBOL:
-            found = S.facts._interval(n)
+            lo, hi = S.facts._interval(n)
+            found = (lo, max(lo, hi))       # facts that contradict each other leave nothing: then any value will do
         else:
             lo, hi = _sum(S, n) if op is SUM else _BY_OPERATOR[op](S, n) if op in _BY_OPERATOR else (-INF, INF)
             if S.facts.narrows:
                 a, b = S.facts._interval(n)
                 lo, hi = max(lo, a), min(hi, b)
+            hi = max(lo, hi)
             found = (lo if lo > -_FAR else -INF, hi if hi < _FAR else INF)
         S.intervals[n] = found
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -41,6 +41,9 @@ EXTENTS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 64)
 POINTS = 160
 
 
+Draw: TypeAlias = "Callable[[np.random.Generator, np.ndarray], np.ndarray]"     # from the dice and the values of n
+
+
 class World:
     """Some symbols with what is known of them, and points that meet it."""
 
@@ -49,7 +52,7 @@ class World:
         self.symbols = [Symbol(n) for n in "ijkn"]
         self.facts = Facts()
         self.said: list[str] = []
-        self.draw: list[Callable[[dict[Int, int]], int]] = []
+        self.draws: list[Draw] = []
         i, j, k, n = self.symbols
         step = rng.choice((1, 1, 2, 4, 8, 16, 6))
         late = rng.random() < 0.3           # the residue of n may be learnt after what is bounded by n
@@ -67,7 +70,7 @@ class World:
             self.facts.divisible(n, step)
         self.said.append(f"1 <= n, n % {step} == 0")
         top = rng.choice((4, 12, 40))
-        self.draw.append(lambda point: step * rng.randint(1, top))
+        self.draws.append(lambda dice, size: step * dice.integers(1, top + 1, POINTS))
 
     def index(self, s: Int, n: Int) -> None:
         rng = self.rng
@@ -81,30 +84,28 @@ class World:
             tile = rng.choice((2, 4, 8, 16))
             self.facts.bound(s, 0, (n + tile - 1) // tile)
             self.said.append(f"0 <= {s.name} < (n + {tile - 1})//{tile}")
-            self.draw.append(lambda point: rng.randrange(-(-point[n] // tile)))
+            self.draws.append(lambda dice, size: dice.integers(0, -(-size // tile)))
             return
         elif kind < 0.9:
             self.facts.bound(s, 0, n)
             self.said.append(f"0 <= {s.name} < n")
-            self.draw.append(lambda point: rng.randrange(point[n]))
+            self.draws.append(lambda dice, size: dice.integers(0, size))
             return
         else:
             self.said.append(f"{s.name} any")
-            self.draw.append(lambda point: rng.randint(-70, 70))
+            self.draws.append(lambda dice, size: dice.integers(-70, 71, POINTS))
             return
         self.facts.bound(s, lo, hi)
         self.said.append(f"{lo} <= {s.name} < {hi}")
-        self.draw.append(lambda point: rng.randrange(lo, hi))
+        self.draws.append(lambda dice, size: dice.integers(lo, hi, POINTS))
 
     def points(self) -> dict[Int, np.ndarray]:
+        """POINTS values of each symbol, within the facts."""
         i, j, k, n = self.symbols
-        rows = []
-        for _ in range(POINTS):
-            point: dict[Int, int] = {}
-            for s, draw in zip((n, i, j, k), self.draw):
-                point[s] = draw(point)
-            rows.append(point)
-        return {s: np.array([row[s] for row in rows]) for s in self.symbols}
+        dice = np.random.default_rng(self.rng.getrandbits(64))
+        first, *others = self.draws
+        size = first(dice, np.ones(POINTS, np.int64))
+        return {n: size, **{s: draw(dice, size) for s, draw in zip((i, j, k), others)}}
 
 
 class Grower:
