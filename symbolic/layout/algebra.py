@@ -220,8 +220,14 @@ def _slice_iters(iters: list[Iter], begin: Value, count: Value, facts: Facts) ->
     first = simple(last.extent - start, facts)          # elements up to the next step of the outer iters
     if holds(count <= first, facts) is True:
         return [Iter(count, last.stride, last.axis)]
+    row = quotient(begin, last.extent, facts)
     if same(count, 2 * first, facts) and holds(first <= last.extent, facts) is True:
-        return [_step(outer, quotient(begin, last.extent, facts), last, start), Iter(first, last.stride, last.axis)]
+        return [_step(outer, row, last, start), Iter(first, last.stride, last.axis)]
+    if same(2 * start, last.extent, facts) and divides(last.extent, count, facts):
+        # Half a row, whole rows, half a row: pairs of halves, each pair one step of the outer iter further.
+        pairs = quotient(count, last.extent, facts)
+        if len(outer) == 1 or holds(row % outer[-1].extent + pairs < outer[-1].extent, facts) is True:
+            return [*_slice_iters(outer, row, pairs, facts), _step(outer, row, last, start), Iter(start, last.stride, last.axis)]
     raise LayoutError(f"it wraps around the iter {last} unevenly")
 
 
@@ -232,9 +238,10 @@ def _step(outer: list[Iter], row: Value, last: Iter, start: Value) -> Iter:
         moved[it.axis] = lower(moved.get(it.axis, 0) + (after - before) * it.stride)
     moved[last.axis] = lower(moved.get(last.axis, 0) - start * last.stride)
     steps = [(a, v) for a, v in moved.items() if not same(v, 0)]
-    if len(steps) != 1:
+    if len(steps) > 1:
         raise LayoutError(f"its halves differ along {len(steps)} axes")
-    return Iter(2, steps[0][1], steps[0][0])
+    where, step = steps[0] if steps else (last.axis, 0)
+    return Iter(2, step, where)
 
 
 # ---- element size ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class CuteLayout(NamedTuple):
 
 
 def _text(x: Any) -> str:
-    return f"({','.join(map(_text, x))})" if isinstance(x, tuple) else str(x)
+    return f"({','.join(map(_text, x))})" if isinstance(x, (tuple, list)) else str(x)
 
 
 def from_cute(shape: Any, stride: Any = None, along: Axis | str = "m") -> TileLayout:
@@ -43,8 +43,9 @@ def from_cute(shape: Any, stride: Any = None, along: Axis | str = "m") -> TileLa
         shape, stride = _parse(shape)
     if stride is None:
         stride = _compact(shape, 1)[0]
-    modes = zip(shape, stride, strict=False) if isinstance(shape, tuple) and isinstance(stride, tuple) else [(shape, stride)]
-    _check(shape, stride)
+    if not _alike(shape, stride):
+        raise LayoutError(f"shape {_text(shape)} and stride {_text(stride)} are not nested alike")
+    modes = zip(shape, stride) if isinstance(shape, (tuple, list)) else [(shape, stride)]
     where = axis(along)
     iters = [Iter(read(e, "an extent"), read(s, "a stride"), where) for mode in modes for e, s in reversed(list(zip(*map(_flat, mode))))]
     return TileLayout(Spec(tuple(iters), symbols=sympy_symbols([*_flat(shape), *_flat(stride)])))
@@ -85,18 +86,15 @@ def _flat(x: Any) -> list[Any]:
     return [y for part in x for y in _flat(part)] if isinstance(x, (tuple, list)) else [x]
 
 
-def _check(shape: Any, stride: Any) -> None:
-    nested = [isinstance(x, (tuple, list)) for x in (shape, stride)]
-    if nested[0] != nested[1] or nested[0] and len(shape) != len(stride):
-        raise LayoutError(f"shape {_text(shape)} and stride {_text(stride)} are not nested alike")
-    if nested[0]:
-        for e, s in zip(shape, stride):
-            _check(e, s)
+def _alike(shape: Any, stride: Any) -> bool:
+    if isinstance(shape, (tuple, list)) != isinstance(stride, (tuple, list)):
+        return False
+    return not isinstance(shape, (tuple, list)) or len(shape) == len(stride) and all(map(_alike, shape, stride))
 
 
 def _compact(shape: Any, step: Any) -> tuple[Any, Any]:
     """Strides with the leftmost mode dense, and the step after them."""
-    if not isinstance(shape, tuple):
+    if not isinstance(shape, (tuple, list)):
         return step, step * shape
     strides = []
     for part in shape:
