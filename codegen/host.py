@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from codegen.arrays import ArrayForm, array_form
 from codegen.lowered import DeviceHalf
 from codegen.packets import is_packet, moved, moves_whole
 from symbolic import integers as si
@@ -51,8 +52,8 @@ _WIDTH = 120
 def host_source(half: DeviceHalf) -> str:
     """The host half of a kernel as Python source, the same to the byte for the same kernel.
 
-    Raises `NotSupportedError` for a parameter that this version cannot check: a layout other than dense row-major, vector
-    elements, or an assumption that the host cannot evaluate.
+    Raises `NotSupportedError` for what this version cannot check: elements that share a byte, or an assumption that the host
+    cannot evaluate.
     """
     return _Host(half).source()
 
@@ -105,6 +106,7 @@ class _Host:
         self.function = half.lowered.function
         self.parameters = self.function.parameters
         self.arrays = [(p, p.buffer) for p in self.parameters if p.buffer is not None]
+        self.forms: dict[Buffer, ArrayForm] = {b: array_form(b) for _, b in self.arrays}
         self.scalars = [(p, p.node) for p in self.parameters if p.node is not None]
         self.passed = {a.buffer: a for a in half.arguments if a.buffer is not None}
         self.names: dict[Int, str] = {}
@@ -132,13 +134,9 @@ class _Host:
             self.names[node.sym] = names.unique(self.shown[node.sym])
 
     def _refuse_unsupported(self, parameter: Parameter, buffer: Buffer) -> None:
-        if buffer.layout is not None:
-            raise NotSupportedError(f"{self.function.name}: the layout of parameter {parameter.name!r} is not supported by "
-                                    "this version's launcher; only dense row-major arrays are")
-        if buffer.dtype.lanes != 1:
-            raise NotSupportedError(f"{self.function.name}: parameter {parameter.name!r} has elements of {buffer.dtype}; this "
-                                    f"version takes arrays of scalars: write {buffer.dtype.scalar} and a last axis of "
-                                    f"{buffer.dtype.lanes}")
+        if buffer.dtype.bits < 8:
+            raise NotSupportedError(f"{self.function.name}: parameter {parameter.name!r} has elements of {buffer.dtype}, several of "
+                                    "which share a byte; packed arrays are not supported in this version: pass them as uint8")
 
     def signature(self) -> str:
         return f"{self.function.name}({', '.join(map(self.described, self.parameters))})"
@@ -147,7 +145,8 @@ class _Host:
         """One parameter in the signature."""
         if parameter.buffer is None:
             return f"{parameter.name}: {'Tensor' if parameter.node is None else parameter.dtype}"
-        return f"{parameter.buffer.name}: Tensor([{', '.join(map(self.show, parameter.buffer.shape))}], {parameter.dtype})"
+        form = self.forms[parameter.buffer]
+        return f"{parameter.buffer.name}: Tensor([{', '.join(map(self.show, form.shape))}], {form.dtype})"
 
     def show(self, value: Int) -> str:
         """As the author wrote it."""
@@ -258,14 +257,15 @@ class _Host:
 
     def _dtypes(self) -> Iterator[str]:
         for parameter, buffer in self.arrays:
-            a = self.local[buffer]
-            yield from self._refuse(f'{a}.dtype != "{buffer.dtype}"', "ArgumentTypeError", parameter,
-                                    f"{buffer.name}.dtype: expected {buffer.dtype}, got {{{a}.dtype}}")
+            a, wanted = self.local[buffer], self.forms[buffer].dtype
+            yield from self._refuse(f'{a}.dtype != "{wanted}"', "ArgumentTypeError", parameter,
+                                    f"{buffer.name}.dtype: expected {wanted}, got {{{a}.dtype}}")
 
     def _ranks(self) -> Iterator[str]:
         for parameter, buffer in self.arrays:
-            a, rank = self.local[buffer], len(buffer.shape)
-            shape = ", ".join(map(self.show, buffer.shape)) + "," * (rank == 1)
+            a, sizes = self.local[buffer], self.forms[buffer].shape
+            rank = len(sizes)
+            shape = ", ".join(map(self.show, sizes)) + "," * (rank == 1)
             yield from self._refuse(f"len({a}.shape) != {rank}", "ArgumentValueError", parameter,
                                     f"{buffer.name}.ndim: expected {rank}, the shape ({_literal(shape)}), "
                                     f"got {{len({a}.shape)}}, the shape {{{a}.shape}}")
@@ -284,8 +284,11 @@ class _Host:
 
     def _extents(self) -> Iterator[str]:
         for parameter, buffer in self.arrays:
+            a = self.local[buffer]
+            for axis in self._solved_strides(buffer):
+                yield from self._refuse(f"not isinstance({a}.strides[{axis}], int)", "ArgumentValueError", parameter,
+                                        f"{buffer.name}.strides[{axis}]: expected whole elements, got {{{a}.strides[{axis}]}}")
             if not si.is_const(buffer.elem_offset):
-                a = self.local[buffer]
                 yield from self._refuse(f"not isinstance({a}.offset, int)", "ArgumentValueError", parameter, f"{buffer.name}.elem_offset: "
                                         f"expected an array that tells where its storage starts, got one at {{{a}.offset}}")
         known = self._equations()
@@ -306,8 +309,8 @@ class _Host:
             if value in places:
                 self.origin[node.sym] = f" ({self._leaf_shown(value, places[value])})"
         for entry, leaf, parameter in known:
-            if si.substitute(entry, solution.values) is leaf:
-                continue     # true by the way in which the extents were found
+            if si.substitute(entry, solution.values) is leaf or ".strides[" in leaf.name:
+                continue     # true by the way in which the extents were found; strides are checked in a section of their own
             symbols = ", ".join(self.shown[s] for s in si.free_symbols(entry))
             expected = f"{_literal(self.show(entry))} for a whole {symbols}" if leaf in defining else self.computed(entry)
             yield from self._refuse(f"{leaf.name} != {self.code(entry)}", "ArgumentValueError", parameter,
@@ -320,11 +323,20 @@ class _Host:
         """What the arguments tell: an expression over the extents, the value that comes for it, and whose it is."""
         known = []
         for parameter, buffer in self.arrays:
-            a = self.local[buffer]
-            known += [(entry, si.named(f"{a}.shape[{axis}]"), parameter) for axis, entry in enumerate(buffer.shape)]
-            if not si.is_const(buffer.elem_offset):
-                known.append((buffer.elem_offset, si.named(f"{a}.offset"), parameter))
+            a, form = self.local[buffer], self.forms[buffer]
+            known += [(entry, si.named(f"{a}.shape[{axis}]"), parameter) for axis, entry in enumerate(form.shape)]
+            if not si.is_const(form.offset):
+                known.append((form.offset, si.named(f"{a}.offset"), parameter))
+        for parameter, buffer in self.arrays:
+            for axis, step in self._solved_strides(buffer).items():
+                known.append((step, si.named(f"{self.local[buffer]}.strides[{axis}]"), parameter))
         return known
+
+    def _solved_strides(self, buffer: Buffer) -> dict[int, Int]:
+        """By axis, the strides from which extents can be told: those that a layout gives in terms of one."""
+        if buffer.layout is None:
+            return {}
+        return {axis: step for axis, step in enumerate(self.forms[buffer].strides or ()) if not si.is_const(step)}
 
     def _leaf_shown(self, leaf: Int, parameter: Parameter) -> str:
         """`A.shape[0]` with the author's name for A."""
@@ -336,7 +348,8 @@ class _Host:
     def _extent_range(self, node: Node, value: Int, places: dict[Int, Parameter]) -> Iterator[str]:
         assert node.sym is not None and node.dtype is not None
         n, parameter = self.names[node.sym], _whose(value, places)
-        condition = f"{n} > {node.dtype.limits[1]}" if value in places else f"not 0 <= {n} <= {node.dtype.limits[1]}"
+        from_shape = value in places and ".shape[" in value.name       # a length is never negative
+        condition = f"{n} > {node.dtype.limits[1]}" if from_shape else f"not 0 <= {n} <= {node.dtype.limits[1]}"
         yield from self._refuse(condition, "ArgumentValueError", parameter,
                                 f"{self.shown[node.sym]}: expected an extent from 0 to {node.dtype.limits[1]} ({node.dtype}), "
                                 f"got {{{n}}} from {self._leaves_shown(value, places)}")
@@ -345,14 +358,42 @@ class _Host:
 
     def _strides(self) -> Iterator[str]:
         for parameter, buffer in self.arrays:
-            if not buffer.shape:
-                continue
-            strides = row_major(buffer.shape)
-            a, wanted = self.local[buffer], self._tuple(strides)
-            told = wanted if all(map(si.is_const, strides)) else f"{{{wanted}}}"
-            yield from self._refuse(f"{a}.strides != {wanted} and strides_differ({a}, {wanted})", "ArgumentValueError",
-                                    parameter, f"{buffer.name}.strides: expected {told} elements (compact, row-major), "
-                                    f"got {{{a}.strides}}; pass a contiguous copy")
+            form = self.forms[buffer]
+            if form.shape:
+                told = self._dense_strides if form.is_dense else self._placed_strides
+                condition, problem = told(form, self.local[buffer])
+                yield from self._refuse(condition, "ArgumentValueError", parameter, f"{buffer.name}.strides: expected {problem}")
+
+    def _dense_strides(self, form: ArrayForm, a: str) -> tuple[str, str]:
+        return (f"{self._differ(form.compact, a)}", f"{self._told(form.compact)} elements (compact, row-major), got {{{a}.strides}}; "
+                "pass a contiguous copy")
+
+    def _placed_strides(self, form: ArrayForm, a: str) -> tuple[str, str]:
+        """An array that lies as the layout says, or a compact one that holds all it reaches."""
+        needs = f"the layout needs {self._amount(form.reach)} elements, there are {{{a}.span}}"
+        compact = self._differ(form.compact, a)
+        if form.fits is not True:
+            compact = f"({compact} or {self.code(form.reach)} > {self.code(form.count)})"
+        if form.strides is None:
+            return (f"not {a}.empty and {compact}", f"{self._told(form.compact)} elements (compact, row-major), whose memory "
+                    f"{_literal(repr(form.layout))} divides up, got {{{a}.strides}}; {needs}")
+        condition = self._differ(form.strides, a)
+        if form.fits is False:
+            return condition, f"{self._told(form.strides)} elements, got {{{a}.strides}}; {needs}"
+        return (f"{condition} and {compact}", f"{self._told(form.strides)} elements, or {self._told(form.compact)} for a compact array whose "
+                f"memory the layout divides up, got {{{a}.strides}}; {needs}")
+
+    def _differ(self, strides: tuple[Int, ...], a: str) -> str:
+        wanted = self._tuple(strides)
+        return f"{a}.strides != {wanted} and strides_differ({a}, {wanted})"
+
+    def _told(self, strides: tuple[Int, ...]) -> str:
+        """For a message: the numbers."""
+        wanted = self._tuple(strides)
+        return wanted if all(map(si.is_const, strides)) else f"{{{wanted}}}"
+
+    def _amount(self, value: Int) -> str:
+        return str(value.value) if si.is_const(value) else f"{{{self.code(value)}}}"
 
     def _tuple(self, entries: Iterable[Int]) -> str:
         codes = [self.code(entry) for entry in entries]
@@ -363,8 +404,9 @@ class _Host:
             a = self.local[buffer]
             yield from self._refuse(f"{a}.pointer == 0 and not {a}.empty", "ArgumentValueError", parameter,
                                     f"{buffer.name}.data: expected memory, got a null pointer")
-            if si.is_const(buffer.elem_offset) and buffer.elem_offset.value:     # a symbolic one is among the extents
-                offset = buffer.elem_offset.value
+            form = self.forms[buffer]
+            if si.is_const(form.offset) and form.offset.value:     # a symbolic one is among the extents
+                offset = form.offset.value
                 yield from self._refuse(f"{a}.offset != {offset} and not {a}.empty", "ArgumentValueError", parameter,
                                         f"{buffer.name}.elem_offset: expected an array whose first element lies {offset} elements "
                                         f"into its storage, got one at {{{a}.offset}}")
@@ -381,13 +423,13 @@ class _Host:
 
     def _aligned_to(self, buffer: Buffer) -> tuple[int, str]:
         """How many bytes the address of a parameter's storage must be a multiple of, and what asks for it."""
-        wanted = [(buffer.dtype.bytes, str(buffer.dtype))]
-        if buffer.align:
-            wanted.append((buffer.align, f"align={buffer.align}"))
+        wanted = [(buffer.dtype.alignment, str(buffer.dtype)), (buffer.storage.align, f"align={buffer.storage.align}")]
         for node, access in self.half.lowered.accesses.items():
-            ours = access.buffer.storage is buffer.storage and node.op in (ops.LOAD, ops.STORE)
-            if ours and is_packet(node) and moves_whole(node, self.half.lowered):
-                where = f" at {node.location.short}" if node.location else ""
+            if access.buffer.storage is not buffer.storage:
+                continue
+            where = f" at {node.location.short}" if node.location else ""
+            wanted.append((access.buffer.dtype.alignment, f"{access.buffer.dtype} elements{where}"))
+            if node.op is not ops.ADDRESS_OF and is_packet(node) and moves_whole(node, self.half.lowered):
                 wanted.append((moved(node).alignment, f"the {moved(node)} {node.op.name}{where}"))
         return max(wanted, key=lambda pair: pair[0])
 
@@ -478,7 +520,7 @@ class _Host:
         if self.function.assumed_exact:
             yield f"check_indices({self._tuple(index_symbols(self.half))}, grid, block, SIGNATURE)"
         for parameter, buffer in self.arrays:
-            size = buffer.storage.size
+            size = self.forms[buffer].size
             if buffer in self.passed and not self._fits_index(size):
                 yield from self._refuse(f"{self.code(size)} > {INDEX_LIMIT}", "ArgumentValueError", parameter,
                                         f"{buffer.name}: expected at most {INDEX_LIMIT} elements, for which 32-bit indices do, got "
@@ -510,22 +552,15 @@ class _Host:
         for argument in self.half.arguments:
             if argument.buffer is not None:
                 buffer = argument.buffer
-                yield (f"    ({self.local[buffer]}, {self._address(buffer)}, {self.code(buffer.elem_offset)}, "
-                       f"{self.code(buffer.storage.size)}),")
+                form = self.forms[buffer]
+                size = self.code(form.size) if form.is_dense or si.is_const(form.size) else f"max({self.code(form.size)}, 0)"
+                yield f"    ({self.local[buffer]}, {self._address(buffer)}, {self.code(form.offset)}, {size}),"
             else:
                 assert argument.node is not None and argument.node.dtype is not None
                 value, kind = self._scalar_code(argument.node), argument.node.dtype
                 yield f"    {value}," if kind.is_float else f'    held("{kind}", {value}),'
         known = [self._scalar_code(node) for node in known_nodes(self.half)]
         yield f"), ({', '.join(known)}{',' if len(known) == 1 else ''}))"
-
-
-def row_major(shape: Sequence[Int]) -> list[Int]:
-    """The strides, in elements, of a compact row-major array."""
-    strides = [si.const(1)] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return strides
 
 
 def known_nodes(half: DeviceHalf) -> list[Node]:

@@ -8,6 +8,8 @@ from typing import Any
 from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
+from symbolic.layout.errors import LayoutError
+from symbolic.layout.tile import TileLayout
 from tracer.ir import Buffer
 
 MEMORY_AXIS = "m"
@@ -43,6 +45,40 @@ def row_major(shape: Sequence[Int]) -> list[Int]:
         strides.append(step)
         step = step * size
     return strides[::-1]
+
+
+def axis_strides(shape: Sequence[Int], layout: Any) -> list[Int] | None:
+    """One stride for each axis, in elements, where that is all that the layout says: the first element at 0, nothing
+    replicated or swizzled. None for any other layout."""
+    if layout is None:
+        return row_major(shape)
+    if not isinstance(layout, TileLayout) or layout.replica or layout.offsets:
+        return None
+    iters = layout.shard
+    if len(iters) != len(shape) or any(si.to_int(i.extent) is not size for i, size in zip(iters, shape)):
+        try:
+            grouped, ends = layout.canonicalize().group(shape)
+        except LayoutError:
+            return None
+        if ends != list(range(len(shape) + 1)):
+            return None
+        iters = grouped.shard
+    return [si.to_int(i.stride) for i in iters]
+
+
+def least(layout: Any) -> Int:
+    """The least address that a layout gives out: below 0 where a stride is negative and no offset makes up for it."""
+    if layout is None:
+        return si.const(0)
+    tile: TileLayout = layout if isinstance(layout, TileLayout) else layout.tile_layout
+    lowest = si.const(0)
+    for axis, offset in tile.offsets.items():
+        if axis.name == MEMORY_AXIS:
+            lowest = lowest + si.to_int(offset)
+    for i in (*tile.shard, *tile.replica):
+        if i.axis.name == MEMORY_AXIS:
+            lowest = lowest + si.minimum((si.to_int(i.extent) - 1) * si.to_int(i.stride), si.const(0))
+    return lowest
 
 
 def product(shape: Sequence[Int]) -> Int:

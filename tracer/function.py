@@ -9,6 +9,7 @@ from typing import Any
 
 from tracer import control, launch
 from tracer import operations as ops
+from tracer.addressing import axis_strides
 from tracer.cleanup import remove_unused
 from tracer.errors import SpecializeError, TraceError
 from tracer.ir import Function
@@ -136,15 +137,18 @@ def _finish_names(function: Function) -> None:
 
 
 def _check_extents(function: Function) -> None:
-    """Every extent must be determined by the arguments' shapes."""
+    """Every extent must be determined by the arguments' shapes, offsets or strides."""
     from symbolic.integers import free_symbols, named
     from symbolic.solve import solve
     symbols = [node.sym for node in function.extents if node.sym is not None]
-    equations = [(entry, named(f"{p.buffer.name}.shape[{axis}]")) for p in function.parameters if p.buffer is not None
-                 for axis, entry in enumerate(p.buffer.shape) if free_symbols(entry)]
-    equations += [(p.buffer.elem_offset, named(f"{p.buffer.name}.elem_offset")) for p in function.parameters
-                  if p.buffer is not None and free_symbols(p.buffer.elem_offset)]
-    solution = solve(symbols, equations)
+    equations = []
+    for buffer in (p.buffer for p in function.parameters if p.buffer is not None):
+        equations += [(entry, named(f"{buffer.name}.shape[{axis}]")) for axis, entry in enumerate(buffer.shape)]
+        equations.append((buffer.elem_offset, named(f"{buffer.name}.elem_offset")))
+        if buffer.layout is not None:
+            steps = axis_strides(buffer.shape, buffer.layout) or ()
+            equations += [(step, named(f"{buffer.name}.strides[{axis}]")) for axis, step in enumerate(steps)]
+    solution = solve(symbols, [(known, leaf) for known, leaf in equations if free_symbols(known)])
     if solution.unsolved:
         names = [function.atoms[s].name or s.name for s in solution.unsolved]
         node = function.atoms[solution.unsolved[0]]

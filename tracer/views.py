@@ -13,7 +13,7 @@ from symbolic.layout.tile import TileLayout
 from symbolic.simplify import simplify
 from tracer import ir
 from tracer import operations as ops
-from tracer.addressing import product, row_major, span, thread_axes
+from tracer.addressing import least, product, row_major, span, thread_axes
 from tracer.dtypes import DType
 from tracer.extents import extent, extents, symbolic_text, value_of
 from tracer.ir import Node, Window
@@ -51,6 +51,7 @@ def reshaped(decl: ir.Buffer, sizes: Sequence[Any], layout: Any, recorder: Recor
                           f"{symbolic_text(product(decl.shape), recorder)}")
         layout = decl.layout
     else:
+        check_layout_size(shape, layout, recorder)
         check_span(decl, span(shape, layout), recorder)
     view = ir.Buffer("", shape, decl.dtype, decl.scope, layout, decl.elem_offset, decl.storage, decl.align, location=recorder.location())
     given = spelled_layout(layout) if layout is not decl.layout else ""
@@ -199,9 +200,13 @@ def alias(source: ir.Buffer, shape: Any, element: DType, layout: Any, elem_offse
 
 
 def check_layout_size(shape: Sequence[Int], layout: Any, recorder: Recorder) -> None:
-    """A layout maps as many elements as the shape has."""
+    """A layout maps as many elements as the shape has, and none of them to a place before the first."""
     if layout is None:
         return
+    lowest = least(layout)
+    if recorder.known.prove(si.ge(lowest, si.const(0))) is False:
+        recorder.fail(f"the layout {layout!r} reaches {symbolic_text(-lowest, recorder)} elements below the buffer's first one; add an offset, "
+                      f"+ {symbolic_text(-lowest, recorder)}")
     size = si.to_int(layout.size())
     if recorder.known.prove(si.eq(size, product(shape))) is not True:
         recorder.fail(f"the layout {layout!r} maps {symbolic_text(size, recorder)} elements; the shape {_text(shape, recorder)} has "

@@ -1,5 +1,7 @@
 """The reference's 47 executed calls: accepted and refused as there, except where it is silently wrong.
 
+Of those that were accepted the values are compared too, with what the layout says: none writes outside its array (W2, W3).
+
 Where it differs, `DIFFERENT` says how: what the reference took and wrapped, aliased or misread is refused here, and what it
 refused for no reason is taken.
 """
@@ -10,23 +12,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from symbolic.layout.notation import S
+from symbolic.layout.tile import TileLayout
 from tests.runtime.calls import recorded
 from tests.runtime.kernels import k, offset, scalars, transposed
 from tracer import T, trace
-from tracer.errors import ArgumentError, ArgumentTypeError, ArgumentValueError, NotSupportedError
+from tracer.errors import ArgumentError, ArgumentTypeError, ArgumentValueError, TraceError
 
 RECORDS = json.loads((Path(__file__).parent.parent / "data" / "host_calls.json").read_text())["records"]
 
 DIFFERENT = {
     17: "aliased arguments of a kernel that writes one (W15)",
     19: "a misaligned address behind a declared align=16 (W14)",
+    25: "a compact array of 32 elements for a layout that reaches 56 (W2)",
+    26: "an array that lies as the layout says",
     34: "an int32 that wraps (W15)",
     35: "an int32, an uint8 and a bool that wrap (W15)",
     36: "an uint8 that wraps (W15)",
     40: "a float32 that overflows to infinity (W15)",
     45: "an empty array, whose strides do not matter, is taken",
 }
-LAYOUTS = range(25, 33)   # W2, W3: layouts and strides of parameters are refused by name when the kernel is traced
+# A layout of 16 elements for a shape of 32 is an error when the kernel is traced.
+TOO_SMALL = (31, 32)
+LAYOUTS = {
+    "layout stride16": {"layout": TileLayout(S[(4, 8):(16, 1)])},
+    "strides=[16,1]": {"strides": [16, 1]},
+    "layout col-major": {"layout": TileLayout(S[(4, 8):(1, 4)])},
+}
 
 
 def floats(*shape):
@@ -77,12 +89,25 @@ def call_of(record):
         return offset, (floats(4, 8), floats(4, 8) if case == "compact" else floats(4, 16)[:, :8])
     if sig.startswith("A:(5,)f32"):
         return scalars, (floats(5), *eval(case))
+    if sig.startswith("B:(4,8)"):
+        return placed(**LAYOUTS[sig.removeprefix("B:(4,8) ")]), (floats(4, 8), floats(4, 8) if case == "compact" else floats(4, 16)[:, :8])
     assert sig == "A:(n,m) B:(m,n)"
     first, second = case.split("x")
     return transposed, (floats(*eval(first)), floats(*eval(second)))
 
 
-@pytest.mark.parametrize("record", [r for r in RECORDS if r["id"] not in LAYOUTS], ids=lambda r: f"{r['id']}: {r['case']}")
+def placed(**options):
+    """A copy into a (4, 8) buffer with a layout or strides."""
+    def copy(A: T.Buffer((4, 8), "float32"), B_ptr: T.handle):
+        B = T.match_buffer(B_ptr, (4, 8), "float32", **options)
+        T.device_entry()
+        bx = T.cta_id([4])
+        tx = T.thread_id([8])
+        B[bx, tx] = A[bx, tx]
+    return trace(copy)
+
+
+@pytest.mark.parametrize("record", [r for r in RECORDS if r["id"] not in TOO_SMALL], ids=lambda r: f"{r['id']}: {r['case']}")
 def test_a_call_of_the_reference(record):
     kernel, args = call_of(record)
     accepted = record.get("result") == "ok"
@@ -99,18 +124,31 @@ def test_a_call_of_the_reference(record):
 
 def test_every_record_is_accounted_for():
     assert len(RECORDS) == 47
-    assert {r["id"] for r in RECORDS if r["sig"].startswith("B:(4,8) layout") or "strides" in r["sig"]} == set(LAYOUTS)
+    assert [r["id"] for r in RECORDS if "too small" in r["sig"]] == list(TOO_SMALL)
 
 
-@pytest.mark.parametrize("options", [{"layout": "S[(4, 8):(16, 1)]"}, {"strides": [16, 1]}])
-def test_layouts_and_strides_of_parameters_are_refused_by_name(options):
-    def copy(B_ptr: T.handle):
-        T.match_buffer(B_ptr, (4, 8), "float32", **options)
-        T.device_entry()
-        T.thread_id([1])
+def test_a_layout_smaller_than_the_shape_is_an_error_of_the_trace():
+    with pytest.raises(TraceError, match=r"maps 16 elements; the shape \(4, 8\) has 32"):
+        placed(layout=TileLayout(S[(2, 8):(8, 1)]))
 
-    with pytest.raises(NotSupportedError, match=next(iter(options))):
-        trace(copy)
+
+@pytest.mark.parametrize("options", [LAYOUTS["layout stride16"], LAYOUTS["strides=[16,1]"]], ids=["layout", "strides"])
+def test_padded_rows_are_written_where_they_lie_and_nowhere_else(options):
+    a, base = np.arange(1, 33, dtype="float32").reshape(4, 8), floats(4, 16)
+    placed(**options)(a, base[:, :8])
+    assert np.array_equal(base[:, :8], a) and not base[:, 8:].any()
+    memory = floats(64)         # the unchecked writes of the reference would reach elements 32 to 55
+    with pytest.raises(ArgumentValueError, match=r"expected \(16, 1\) elements, got \(8, 1\); the layout needs 56 elements, there are 32"):
+        placed(**options)(a, memory[:32].reshape(4, 8))
+    assert not memory.any()
+
+
+def test_a_column_major_layout_divides_up_a_compact_array():
+    a, b, transposed_b = np.arange(32, dtype="float32").reshape(4, 8), floats(4, 8), floats(8, 4)
+    placed(**LAYOUTS["layout col-major"])(a, b)
+    assert np.array_equal(b.reshape(-1), a.T.reshape(-1))
+    placed(**LAYOUTS["layout col-major"])(a, transposed_b.T)     # an array that is column-major itself
+    assert np.array_equal(transposed_b, a.T)
 
 
 def test_the_values_of_a_call_that_was_taken():
