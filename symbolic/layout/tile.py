@@ -265,11 +265,12 @@ class TileLayout:
         that it does not divide.
         """
         dims = tuple(read(e, "an extent of shape") for e in shape)
+        known = _not_empty((*dims, *(i.extent for i in self.shard)), facts)
         try:
-            iters, seps = digits.group(self.shard, dims, facts or NOTHING_KNOWN)
+            iters, seps = digits.group(self.shard, dims, known)
         except LayoutError:
             # Iters that only fused have the boundary: (16, 4):(24, 6) by (8, 8).
-            iters, seps = digits.group(self._canonical.shard, dims, facts or NOTHING_KNOWN)
+            iters, seps = digits.group(self._canonical.shard, dims, known)
         return self.rebuilt(iters), seps
 
     def group_many(self, shapes: Sequence[Sequence[Any]], facts: Facts | None = None) -> tuple[TileLayout, list[list[int]]]:
@@ -481,6 +482,15 @@ def _as_iter(x: Any) -> Iter:
 def _replica_order(i: Iter) -> tuple[Any, ...]:
     numbers = [(0, -x, ()) if isinstance(x, int) else (1, 0, x.key) for x in (i.stride, i.extent)]
     return _rank(i.axis), *numbers
+
+
+def _not_empty(extents: Sequence[Value], facts: Facts | None) -> Facts:
+    """`facts`, and that no extent is 0: a layout without elements is every map."""
+    symbolic = [e for e in extents if e.__class__ is Int]
+    known = (facts or NOTHING_KNOWN).scope() if symbolic else facts or NOTHING_KNOWN
+    for e in symbolic:
+        known.assume(e > 0)
+    return known
 
 
 def _within(coords: Sequence[Any], dims: Sequence[Value]) -> Facts:

@@ -128,7 +128,8 @@ def test_apply_with_facts() -> None:
     facts.divisible(n, 8)
     with pytest.raises(LayoutError, match="dimension 0 of extent 8 has no boundary"):
         TileLayout(S[n:2]).group((8, n // 8))
-    assert repr(TileLayout(S[n:2]).group((8, n // 8), facts)[0]) == "TileLayout(S[(8, n//8):(n//8*2, 2)])"
+    assert repr(TileLayout(S[n:2]).group((8, n // 8), facts)[0]) == "TileLayout(S[(8, n//8):(n//4, 2)])"
+    assert repr(TileLayout(S[8 * n:2]).group((n, 8))) == "(TileLayout(S[(n, 8):(16, 2)]), [0, 1, 2])"
 
 
 N = named("n")
