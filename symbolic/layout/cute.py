@@ -7,7 +7,7 @@ first, this package's through the last.
 
 from __future__ import annotations
 
-import ast
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -72,14 +72,19 @@ def to_cute(layout: TileLayout, shape: Sequence[Any] | None = None) -> CuteLayou
 
 
 def _parse(source: str) -> tuple[Any, Any]:
-    parts = source.replace("_", "").split(":")
+    """Shape and stride; parentheses always nest, `(4)` being a mode of one; CuTe's static `_4` is 4."""
+    parts = source.replace("_", "").replace("(", "[").replace(")", "]").split(":")
     if len(parts) != 2:
         raise LayoutError(f"{source!r} is not (shape):(stride)")
     try:
-        shape, stride = (ast.literal_eval(p.strip()) for p in parts)
-    except (SyntaxError, ValueError):
+        shape, stride = (_tuples(json.loads(p)) for p in parts)
+    except ValueError:
         raise LayoutError(f"{source!r} is not (shape):(stride), with integers") from None
     return shape, stride
+
+
+def _tuples(x: Any) -> Any:
+    return tuple(map(_tuples, x)) if isinstance(x, list) else x
 
 
 def _flat(x: Any) -> list[Any]:
