@@ -26,6 +26,8 @@ from symbolic.integers import Int
 from symbolic.solve import solve
 from symbolic.text import text
 from tracer import operations as ops
+from tracer.addressing import span
+from tracer.buffers import DYNAMIC_SHARED_LIMIT
 from tracer.errors import NotSupportedError, TraceError
 from tracer.ir import Buffer, Node, Parameter
 from tracer.launch import MAX_BLOCK, MAX_GRID, MAX_THREADS
@@ -207,6 +209,7 @@ class _Host:
             ("assumptions", self._assumptions),
             ("launch", self._geometry),
             ("index ranges", self._index_ranges),
+            ("views of memory", self._views),
             ("launch limits", self._limits),
             ("run", self._run),
         ]
@@ -526,6 +529,22 @@ class _Host:
                                         f"{buffer.name}: expected at most {INDEX_LIMIT} elements, for which 32-bit indices do, got "
                                         f"{{{self.code(size)}}}; 64-bit index builds are not supported in this version")
 
+    def _views(self) -> Iterator[str]:
+        """Whether a view ends within its memory, where the trace could not tell. Views made under a condition are not asked here."""
+        facts = self.half.lowered.facts[self.function.device]
+        for node in self.function.device.nodes:
+            if node.op is not ops.DECL or node.attrs["buffer"].window is not None:
+                continue
+            view, storage = node.attrs["buffer"], node.attrs["buffer"].storage
+            end = (view.elem_offset + span(view.shape, view.layout)) * view.dtype.bytes
+            room = storage.size * storage.dtype.bytes
+            known = all(s in self.names for s in (*si.free_symbols(end), *si.free_symbols(room)))
+            if known and facts.prove(si.le(end, room)) is not True:
+                where = f" at {node.location.short}" if node.location else ""
+                yield from self._refuse_call(f"{self.code(end)} > {self.code(room)}", "LaunchError",
+                                             f"{view.name}{_literal(where)}: ends {{{self.code(end)}}} bytes into {storage.name}, which has "
+                                             f"{{{self.code(room)}}}, with {self.values(end, room)}")
+
     def _fits_index(self, size: Int) -> bool:
         """True where a size is known to fit: a small constant, or an extent that was checked to be an int32."""
         if si.is_const(size):
@@ -543,6 +562,11 @@ class _Host:
                 most = f"{limits}" if name == "grid" else f"{limits} and {MAX_THREADS} threads"
                 yield from self._refuse_call(" or ".join(checks), "LaunchError",
                                              f"{name}: expected from {least} to {most}, got {{{name}}} with {self.values(*sizes)}")
+        dynamic = launch.dynamic_shared_bytes
+        if dynamic is not None and not si.is_const(dynamic):
+            yield from self._refuse_call(f"not 0 <= shared <= {DYNAMIC_SHARED_LIMIT}", "LaunchError",
+                                         f"dynamic shared memory: expected from 0 to {DYNAMIC_SHARED_LIMIT} bytes, got {{shared}} "
+                                         f"with {self.values(dynamic)}")
         if any(not si.is_const(size) or size.value == 0 for size in launch.grid):
             yield "if 0 in grid:"
             yield "    return None     # no block, nothing to run"

@@ -7,14 +7,15 @@ is the caller's to check), and that shared and local memory was written before i
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from runtime.simulator.agent import Agent
 from runtime.simulator.frames import Frame, Value
 from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory, shared_memory
-from runtime.simulator.program import Compiler, Run, statement
+from runtime.simulator.program import Compiler, Read, Run, statement
 from symbolic.integers import Int, is_const
 from tracer import operations as op
 from tracer.errors import MisalignedAccessError, NotSupportedError, OutOfBoundsError, UninitializedReadError
@@ -27,17 +28,17 @@ VECTOR_ALIGNMENT = 16       # bytes: the widest single access of the hardware
 def _alloc(c: Compiler, node: Node) -> tuple[Run, bool]:
     buffer: Buffer = node.attrs["buffer"]
     storage, scope = buffer.storage, buffer.storage.scope
-    if scope not in ("shared", "local"):
+    if scope not in ("shared", "shared.dyn", "local"):
         raise NotSupportedError(f"the simulator has no {scope} memory yet: {buffer.name}, at {node.location}")
     unit, mixed = c.units.get(storage, (storage.dtype.storage.itemsize, False))
-    size = storage.size.value * storage.dtype.lanes
+    size = c.integer(storage.size * storage.dtype.lanes)     # that of dynamic shared memory may depend on extents
 
     def run(agent: Agent, frame: Frame) -> None:
         memory = agent.memory.get(storage)
-        if memory is None and scope == "shared":
-            agent.memory[storage] = shared_memory(size, storage.dtype.storage, unit, c.checks, len(agent.blocks))
+        if memory is None and scope == "local":
+            agent.memory[storage] = local_memory(size(agent, frame), storage.dtype.storage, unit, c.checks, agent.lanes, mixed)
         elif memory is None:
-            agent.memory[storage] = local_memory(size, storage.dtype.storage, unit, c.checks, agent.lanes, mixed)
+            agent.memory[storage] = shared_memory(int(size(agent, frame)), storage.dtype.storage, unit, c.checks, len(agent.blocks))
         elif isinstance(memory, LocalMemory):
             memory.forget(frame)
 
@@ -89,6 +90,16 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
     return run, False
 
 
+class _Coordinate(NamedTuple):
+    """What is checked of one coordinate: that it, and those up to `further` behind it, lie within `extent`."""
+
+    buffer: Buffer
+    axis: int
+    read: Read
+    extent: Read
+    further: int
+
+
 class _Access:
     """What loads and stores share: where the elements are, and whether they may be touched."""
 
@@ -97,51 +108,54 @@ class _Access:
         self.node, self.buffer, self.kind, self.lanes = node, flat.buffer, kind, lanes
         self.element: np.dtype[Any] = flat.buffer.dtype.storage
         self.counter = c.count(node, kind)
-        self.offset = c.integer(flat.emitted * flat.buffer.dtype.lanes)
-        self.checks = c.checks
+        self.offsets = [c.integer(index * flat.buffer.dtype.lanes) for index in flat.written]
+        self.run = 1 if flat.lanes else lanes        # consecutive elements at each of the offsets
         self.coords = [c.integer(x) for x in flat.coords] if c.checks else []
-        self.extents = [c.integer(x) for x in flat.buffer.shape] if c.checks else []
-        self.checked = [k for k, (x, n) in enumerate(zip(flat.coords, flat.buffer.shape))
-                        if c.checks and not (self.last_lane(k) == 0 and _surely_inside(x, n))]
+        self.checked = list(_coordinates(c, flat.buffer, flat.coords, lanes)) if c.checks else []
+        self.shapes = {x.buffer: [c.integer(n) for n in x.buffer.shape] for x in self.checked}
         size = lanes * self.element.itemsize
-        self.alignment = min(size & -size, VECTOR_ALIGNMENT) // self.element.itemsize if lanes > 1 and c.checks else 1
-
-    def last_lane(self, k: int) -> int:
-        """How far the access reaches beyond coordinate `k`: a vector lies along the last one of a dense buffer."""
-        return self.lanes - 1 if k == len(self.buffer.shape) - 1 and self.buffer.layout is None and self.buffer.dtype.lanes == 1 else 0
+        self.alignment = min(size & -size, VECTOR_ALIGNMENT) // self.element.itemsize if self.run > 1 and c.checks else 1
 
     def locate(self, agent: Agent, frame: Frame) -> tuple[Memory, Position]:
         """The memory, and the elements' positions in it."""
         agent.counts[self.counter] += frame.count
-        for k in self.checked:
-            self._check_coordinate(agent, frame, k)
-        offset = self.offset(agent, frame)
+        for coordinate in self.checked:
+            self._check_coordinate(agent, frame, coordinate)
         memory = agent.memory[self.buffer.storage]
+        offsets = [offset(agent, frame) for offset in self.offsets]
+        for offset in offsets:
+            self._check_offset(agent, frame, memory, offset)
         itemsize = self.element.itemsize
-        limit = memory.limit(itemsize) - (self.lanes - 1)
+        if len(offsets) > 1:
+            return memory, np.stack([memory.each(frame, offset, itemsize) for offset in offsets], axis=-1)
+        if self.run > 1:
+            return memory, memory.span(frame, offsets[0], itemsize, self.run)
+        return memory, memory.position(frame, offsets[0], itemsize)
+
+    def _check_offset(self, agent: Agent, frame: Frame, memory: Memory, offset: Value) -> None:
+        itemsize = self.element.itemsize
+        limit = memory.limit(itemsize) - (self.run - 1)
         if _outside(offset, limit):
             bad = (offset < 0) | (offset >= limit)
             first = frame.first(bad, offset)
-            agent.fail(OutOfBoundsError, f"{self.text(agent, frame, bad)} touches element {first + self.lanes - 1 if first >= 0 else first} "
+            agent.fail(OutOfBoundsError, f"{self.text(agent, frame, bad)} touches element {first + self.run - 1 if first >= 0 else first} "
                        f"of {self.buffer.storage.name}, which has {memory.limit(itemsize)}", frame, bad, self.node)
         if self.alignment > 1 and np.any(offset % self.alignment):
             bad = np.asarray(offset % self.alignment != 0)
             agent.fail(MisalignedAccessError, f"{self.text(agent, frame, bad)} of {self.lanes * itemsize} bytes needs an offset that is a multiple "
                        f"of {self.alignment} elements, not {frame.first(bad, offset)}", frame, bad, self.node)
-        if self.lanes > 1:
-            return memory, memory.span(frame, offset, itemsize, self.lanes)
-        return memory, memory.position(frame, offset, itemsize)
 
-    def _check_coordinate(self, agent: Agent, frame: Frame, k: int) -> None:
-        coordinate, extent = self.coords[k](agent, frame), self.extents[k](agent, frame)
-        limit = extent - self.last_lane(k)
+    def _check_coordinate(self, agent: Agent, frame: Frame, checked: _Coordinate) -> None:
+        coordinate, extent = checked.read(agent, frame), checked.extent(agent, frame)
+        limit = extent - checked.further
         if not _outside(coordinate, limit):
             return
         bad = np.asarray((coordinate < 0) | (coordinate >= limit))
         first = frame.first(bad, coordinate)
-        what = f"index {k} is {first}" if limit == extent else f"index {k} runs from {first} to {first + self.lanes - 1}"
-        agent.fail(OutOfBoundsError, f"{self.text(agent, frame, bad)} is outside {self.buffer.name}'s shape {self._shape(agent, frame)}: "
-                   f"{what}, not in [0, {extent})", frame, bad, self.node)
+        what = f"index {checked.axis} is {first}" if not checked.further else \
+            f"index {checked.axis} runs from {first} to {first + checked.further}"
+        agent.fail(OutOfBoundsError, f"{self.text(agent, frame, bad)} is outside {checked.buffer.name}'s shape "
+                   f"{self._shape(checked.buffer, agent, frame)}: {what}, not in [0, {extent})", frame, bad, self.node)
 
     def check_written(self, agent: Agent, frame: Frame, memory: Memory, position: Position) -> None:
         bad = memory.unwritten(position, self.element.itemsize)
@@ -161,8 +175,23 @@ class _Access:
         coords = [str(frame.first(bad, read(agent, frame))) for read in self.coords]
         return f"{what}[{', '.join(coords)}]" if coords else what
 
-    def _shape(self, agent: Agent, frame: Frame) -> str:
-        return str(tuple(read(agent, frame) for read in self.extents))
+    def _shape(self, buffer: Buffer, agent: Agent, frame: Frame) -> str:
+        return str(tuple(read(agent, frame) for read in self.shapes[buffer]))
+
+
+def _coordinates(c: Compiler, buffer: Buffer, coords: Sequence[Int], lanes: int) -> Iterator[_Coordinate]:
+    """The coordinates that may lie outside: in the buffer, and in those of which it is a part. Lanes follow the last axis."""
+    along = len(buffer.shape) - 1
+    further = lanes - 1 if buffer.dtype.lanes == 1 else 0
+    while True:
+        for axis, (coordinate, extent) in enumerate(zip(coords, buffer.shape)):
+            more = further if axis == along else 0
+            if more or not _surely_inside(coordinate, extent):
+                yield _Coordinate(buffer, axis, c.integer(coordinate), c.integer(extent), more)
+        if buffer.window is None:
+            return
+        along = buffer.window.kept[along] if along >= 0 else -1
+        coords, buffer = buffer.window.coordinates(coords), buffer.window.base
 
 
 def _surely_inside(coordinate: Int, extent: Int) -> bool:

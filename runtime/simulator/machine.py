@@ -29,6 +29,7 @@ from runtime.simulator.frames import Array
 from runtime.simulator.memory import global_memory
 from runtime.simulator.program import Program, program_of
 from runtime.simulator.report import AccessCount, Report
+from symbolic.integers import substitute
 from tracer import operations as op
 from tracer.errors import BarrierDivergenceError
 from tracer.ir import Buffer, Extents, Node
@@ -59,7 +60,7 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
     counts = np.zeros(len(program.counters), np.int64)
     notes: dict[str, None] = {}
     with np.errstate(all="ignore"):
-        for chunk in _chunks(chosen, program, full_block):
+        for chunk in _chunks(chosen, program, full_block, _dynamic_bytes(half, values)):
             memory = {buffer.storage: global_memory(array) for buffer, array in arrays.items()}
             agent = Agent(chunk, full_grid, full_block, cluster, memory, len(program.counters))
             run(agent, program, values)
@@ -73,9 +74,17 @@ def _three(extents: tuple[int, ...]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _chunks(blocks: Array, program: Program, block: tuple[int, ...]) -> Iterator[Array]:
+def _dynamic_bytes(half: DeviceHalf, values: Mapping[Node, Any]) -> int:
+    """Bytes of dynamic shared memory that the launch gives a block."""
+    asked = half.lowered.function.launch.dynamic_shared_bytes
+    if asked is None:
+        return 0
+    return substitute(asked, {node.sym: int(value) for node, value in values.items() if node.sym is not None}).value
+
+
+def _chunks(blocks: Array, program: Program, block: tuple[int, ...], dynamic: int) -> Iterator[Array]:
     threads = max(1, block[0] * block[1] * block[2])
-    per_block = max(1, program.bytes_per_block + threads * program.bytes_per_thread)
+    per_block = max(1, program.bytes_per_block + dynamic + threads * program.bytes_per_thread)
     size = max(1, min(CHUNK_THREADS // threads, CHUNK_BYTES // per_block))
     for start in range(0, len(blocks), size):
         yield blocks[start:start + size]

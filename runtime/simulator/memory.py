@@ -48,6 +48,13 @@ class Memory:
         """Where the elements at `offset` (in elements of `itemsize` bytes) of the frame's threads lie."""
         return offset
 
+    def each(self, frame: Frame, offset: Value, itemsize: int) -> Array:
+        """As `position`, as an index array of the frame's shape."""
+        position = self.position(frame, offset, itemsize)
+        if isinstance(position, slice):
+            position = np.arange(position.start, position.stop).reshape(frame.shape)
+        return np.broadcast_to(position, frame.shape)
+
     def span(self, frame: Frame, offset: Value, itemsize: int, lanes: int) -> Position:
         """As `position`, for `lanes` consecutive elements: one more axis."""
         return np.asarray(self.position(frame, offset, itemsize))[..., None] + np.arange(lanes)

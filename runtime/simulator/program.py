@@ -84,7 +84,7 @@ class Program(NamedTuple):
     body: Body
     counters: list[Counter]
     bytes_per_thread: int       # of local memory
-    bytes_per_block: int        # of shared memory
+    bytes_per_block: int        # of static shared memory
 
 
 Statement: TypeAlias = "Callable[[Compiler, Node], tuple[Run, bool]]"
