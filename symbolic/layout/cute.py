@@ -68,7 +68,7 @@ def to_cute(layout: TileLayout, shape: Sequence[Any] | None = None) -> CuteLayou
         return written[0] if len(written) == 1 else tuple(written)
 
     extents, strides = [mode([i.extent for i in g]) for g in groups], [mode([i.stride for i in g]) for g in groups]
-    return CuteLayout(extents[0], strides[0]) if len(groups) == 1 else CuteLayout(tuple(extents), tuple(strides))
+    return CuteLayout(extents[0], strides[0]) if [len(g) for g in groups] == [1] else CuteLayout(tuple(extents), tuple(strides))
 
 
 def _parse(source: str) -> tuple[Any, Any]:
