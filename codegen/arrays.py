@@ -15,7 +15,7 @@ from typing import Any
 from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
-from tracer.addressing import axis_strides, product, row_major, span
+from tracer.addressing import axis_strides, first_element, product, row_major, span
 from tracer.dtypes import DType
 from tracer.ir import Buffer
 
@@ -57,9 +57,10 @@ def array_form(buffer: Buffer) -> ArrayForm:
     shape = (*buffer.shape, *vector)
     steps = axis_strides(buffer.shape, buffer.layout)
     strides = None if steps is None else (*(step * lanes for step in steps), *(si.const(1) for _ in vector))
-    reach, count = span(buffer.shape, buffer.layout) * lanes, product(shape)
+    first = first_element(buffer)
+    reach, count = (buffer.elem_offset + span(buffer.shape, buffer.layout) - first) * lanes, product(shape)
     fits = True if buffer.layout is None else _positive(buffer.shape).prove(si.le(reach, count))
-    return ArrayForm(buffer.dtype.scalar, shape, strides, tuple(row_major(shape)), buffer.elem_offset * lanes, reach, count, fits, buffer.layout)
+    return ArrayForm(buffer.dtype.scalar, shape, strides, tuple(row_major(shape)), first * lanes, reach, count, fits, buffer.layout)
 
 
 def _positive(shape: tuple[Int, ...]) -> Facts:

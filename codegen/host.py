@@ -291,7 +291,7 @@ class _Host:
             for axis in self._solved_strides(buffer):
                 yield from self._refuse(f"not isinstance({a}.strides[{axis}], int)", "ArgumentValueError", parameter,
                                         f"{buffer.name}.strides[{axis}]: expected whole elements, got {{{a}.strides[{axis}]}}")
-            if not si.is_const(buffer.elem_offset):
+            if not si.is_const(self.forms[buffer].offset):
                 yield from self._refuse(f"not isinstance({a}.offset, int)", "ArgumentValueError", parameter, f"{buffer.name}.elem_offset: "
                                         f"expected an array that tells where its storage starts, got one at {{{a}.offset}}")
         known = self._equations()
@@ -437,8 +437,9 @@ class _Host:
         return max(wanted, key=lambda pair: pair[0])
 
     def _address(self, buffer: Buffer) -> str:
-        """The address of a parameter's storage: `elem_offset` elements before the first one of the array that came."""
-        bytes_ = buffer.elem_offset * buffer.dtype.bytes
+        """The address of a parameter's storage: its offset before the first element of the array that came."""
+        form = self.forms[buffer]
+        bytes_ = form.offset * form.dtype.bytes
         pointer = f"{self.local[buffer]}.pointer"
         if bytes_ is si.const(0):
             return pointer

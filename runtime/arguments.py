@@ -57,8 +57,13 @@ class Array:
 
     @property
     def span(self) -> int:
-        """From its first to its last element, in elements: 0 where it is empty."""
-        return 0 if self.empty else 1 + int(sum((size - 1) * step for size, step in zip(self.shape, self.strides)))
+        """From its lowest to its highest element, in elements: 0 where it is empty."""
+        return 0 if self.empty else 1 + int(sum(abs((size - 1) * step) for size, step in zip(self.shape, self.strides)))
+
+    @property
+    def lowest(self) -> int:
+        """The address of its lowest element: before the first one where it runs backwards."""
+        return self.pointer + int(sum(min((size - 1) * step, 0) for size, step in zip(self.shape, self.strides)) * self.itemsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ def overlap(a: Array, b: Array) -> bool:
     """True where two arrays share a byte."""
     if a.empty or b.empty or a.device != b.device:
         return False
-    return a.pointer < b.pointer + b.span * b.itemsize and b.pointer < a.pointer + a.span * a.itemsize
+    return a.lowest < b.lowest + b.span * b.itemsize and b.lowest < a.lowest + a.span * a.itemsize
 
 
 def storage_view(array: Array, offset: int, size: int) -> np.ndarray[Any, Any]:

@@ -48,11 +48,11 @@ def row_major(shape: Sequence[Int]) -> list[Int]:
 
 
 def axis_strides(shape: Sequence[Int], layout: Any) -> list[Int] | None:
-    """One stride for each axis, in elements, where that is all that the layout says: the first element at 0, nothing
-    replicated or swizzled. None for any other layout."""
+    """One stride for each axis, in elements, where that and an offset are all that the layout says: nothing replicated, swizzled
+    or running backwards. None for any other layout."""
     if layout is None:
         return row_major(shape)
-    if not isinstance(layout, TileLayout) or layout.replica or layout.offsets:
+    if not isinstance(layout, TileLayout) or layout.replica or any(axis.name != MEMORY_AXIS for axis in layout.axes):
         return None
     iters = layout.shard
     if len(iters) != len(shape) or any(si.to_int(i.extent) is not size for i, size in zip(iters, shape)):
@@ -63,7 +63,8 @@ def axis_strides(shape: Sequence[Int], layout: Any) -> list[Int] | None:
         if ends != list(range(len(shape) + 1)):
             return None
         iters = grouped.shard
-    return [si.to_int(i.stride) for i in iters]
+    steps = [si.to_int(i.stride) for i in iters]
+    return None if any(si.is_const(step) and step.value < 0 for step in steps) else steps
 
 
 def least(layout: Any) -> Int:
@@ -71,14 +72,23 @@ def least(layout: Any) -> Int:
     if layout is None:
         return si.const(0)
     tile: TileLayout = layout if isinstance(layout, TileLayout) else layout.tile_layout
-    lowest = si.const(0)
-    for axis, offset in tile.offsets.items():
-        if axis.name == MEMORY_AXIS:
-            lowest = lowest + si.to_int(offset)
+    lowest = constant_part(tile)
     for i in (*tile.shard, *tile.replica):
         if i.axis.name == MEMORY_AXIS:
             lowest = lowest + si.minimum((si.to_int(i.extent) - 1) * si.to_int(i.stride), si.const(0))
     return lowest
+
+
+def constant_part(layout: TileLayout) -> Int:
+    """What a layout adds to every address."""
+    return sum((si.to_int(offset) for axis, offset in layout.offsets.items() if axis.name == MEMORY_AXIS), si.const(0))
+
+
+def first_element(buffer: Buffer) -> Int:
+    """How far into its storage, in elements, the array of a parameter begins: what offset and a strided layout add to every address."""
+    if buffer.layout is None or axis_strides(buffer.shape, buffer.layout) is None:
+        return buffer.elem_offset
+    return buffer.elem_offset + constant_part(buffer.layout)
 
 
 def product(shape: Sequence[Int]) -> Int:

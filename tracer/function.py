@@ -9,7 +9,7 @@ from typing import Any
 
 from tracer import control, launch
 from tracer import operations as ops
-from tracer.addressing import axis_strides
+from tracer.addressing import axis_strides, first_element
 from tracer.cleanup import remove_unused
 from tracer.errors import SpecializeError, TraceError
 from tracer.ir import Function
@@ -144,7 +144,7 @@ def _check_extents(function: Function) -> None:
     equations = []
     for buffer in (p.buffer for p in function.parameters if p.buffer is not None):
         equations += [(entry, named(f"{buffer.name}.shape[{axis}]")) for axis, entry in enumerate(buffer.shape)]
-        equations.append((buffer.elem_offset, named(f"{buffer.name}.elem_offset")))
+        equations.append((first_element(buffer), named(f"{buffer.name}.elem_offset")))
         if buffer.layout is not None:
             steps = axis_strides(buffer.shape, buffer.layout) or ()
             equations += [(step, named(f"{buffer.name}.strides[{axis}]")) for axis, step in enumerate(steps)]
