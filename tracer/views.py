@@ -15,6 +15,7 @@ from tracer import ir
 from tracer import operations as ops
 from tracer.addressing import least, product, row_major, span, thread_axes
 from tracer.dtypes import DType
+from tracer.errors import NotSupportedError
 from tracer.extents import extent, extents, symbolic_text, value_of
 from tracer.ir import Node, Window
 from tracer.recorder import Recorder
@@ -24,6 +25,9 @@ from tracer.values import as_node
 
 def declare(view: ir.Buffer, source: ir.Buffer, spelling: str, recorder: Recorder, operands: Sequence[Node] = ()) -> ir.Buffer:
     """Record that `view` looks at `source`. `spelling` is how Python makes it, with {source}, and {0}... for the operands."""
+    if view.dtype.bits < 8:
+        raise NotSupportedError(f"{recorder.location()}: a view with elements of {view.dtype}, several of which share a byte, is not supported in "
+                                "this version; view the memory as uint8 and unpack by hand")
     recorder.record(ops.DECL, list(operands), None, {"buffer": view, "source": source, "spelling": spelling})
     return view
 
