@@ -438,7 +438,7 @@ def convert(value: Any, source: str, target: str) -> Any:
 def _rounded(value: Any, target: str) -> Any:
     """To a float type, rounded once: through exact integers and float64 where those hold the value."""
     storage = STORAGE[target]
-    if isinstance(value, (np.int64, np.uint64)) and target in ("float32", "float16", "bfloat16"):
+    if isinstance(value, np.integer) and target in ("float32", "float16", "bfloat16"):
         return storage(_round_integer(int(value), target))
     return storage(value)
 
