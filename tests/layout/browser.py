@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import subprocess
@@ -30,14 +31,14 @@ def run_in(page: str, script: str, folder: Path) -> Any:
     file.write_text(page.replace("</body>", f"""<script>
 const answer = document.createElement("pre");
 answer.id = "answer";
-try {{ answer.textContent = JSON.stringify((() => {{ {script} }})()); }} catch (error) {{ answer.textContent = JSON.stringify({{failed: String(error.stack)}}); }}
+try {{ answer.textContent = JSON.stringify((() => {{ {script} }})()); }}
+catch (error) {{ answer.textContent = JSON.stringify({{failed: String(error.stack)}}); }}
 document.body.append(answer);
 </script></body>"""), encoding="utf-8")
     done = subprocess.run([browser(), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", file.as_uri()],
                           capture_output=True, text=True, timeout=120)
     _, found, rest = done.stdout.partition('<pre id="answer">')
     assert found, f"the browser gave no answer (exit {done.returncode}):\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    import html
     answer = json.loads(html.unescape(rest.partition("</pre>")[0]))
     assert not (isinstance(answer, dict) and "failed" in answer), answer
     return answer

@@ -14,7 +14,8 @@ NAMES = ("m", "laneid", "warpid", "TCol")
 
 
 def iters(least: int = 1, most: int = 6, strides: Any = None) -> Any:
-    return st.builds(lambda e, s, a: Iter(e, s, AXES[a]), st.integers(least, most), st.integers(-9, 24) if strides is None else strides, st.sampled_from(NAMES))
+    of_stride = st.integers(-9, 24) if strides is None else strides
+    return st.builds(lambda e, s, a: Iter(e, s, AXES[a]), st.integers(least, most), of_stride, st.sampled_from(NAMES))
 
 
 @st.composite

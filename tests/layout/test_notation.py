@@ -1,3 +1,4 @@
+# ruff: noqa: E501    (messages are written as they are read)
 """The notation, its text, equality; and every refusal by its exact words."""
 
 from __future__ import annotations

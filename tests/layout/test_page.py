@@ -44,7 +44,8 @@ const see = ([layout, shape]) => {
     cell.dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
     return [cell.classList.contains("near"), document.querySelectorAll(".near").length, $("here").textContent];
   });
-  return {error: $("error").textContent, formulas: $("formulas").textContent, here, cells: [...document.querySelectorAll(".cell")].map(c => c.textContent),
+  return {error: $("error").textContent, formulas: $("formulas").textContent, here,
+          cells: [...document.querySelectorAll(".cell")].map(c => c.textContent),
           hash: location.hash, colors: new Set([...document.querySelectorAll(".cell")].map(c => c.style.background)).size,
           offered: [...$("color").options].map(o => o.value), color: $("color").value};
 };
@@ -91,7 +92,7 @@ def test_formulas_are_right_and_as_short_as_the_packages(shown: list[dict[str, A
         lines = [line for line in seen["formulas"].split("\n") if " = " in line]
         assert len(lines) == len(layout.axes)
         expected = layout.formulas(shape)
-        copies = {n: 0 for n in re.findall(r"\br\d*\b", seen["formulas"])}
+        copies = dict.fromkeys(re.findall(r"\br\d*\b", seen["formulas"]), 0)
         for line in lines:
             axis, text = line.split(" = ")
             equal += text == expected[axis]
@@ -114,7 +115,8 @@ def test_the_page_of_the_issue(shown: list[dict[str, Any]]) -> None:
     by_source = {(source, shape): seen for (source, shape), seen in zip(TYPED, shown)}
     pair = by_source["S[(8, 2, 4, 2):(4@laneid, 1@warpid, 1@laneid, 1)] + R[2:4@warpid] + 5@warpid", (8, 16)]
     assert pair["formulas"] == "laneid = i*4 + j//2 % 4\nwarpid = r*4 + j//8 + 5\nm = j % 2\nr < 2"
-    assert pair["here"][9 + 16][2] == ("element (1, 9), number 25:  i = 1, j = 9\nlaneid = i*4 + j//2 % 4 = 4\nwarpid = r*4 + j//8 + 5 = 6\nm = j % 2 = 1")
+    assert pair["here"][9 + 16][2] == ("element (1, 9), number 25:  i = 1, j = 9\n"
+                                       "laneid = i*4 + j//2 % 4 = 4\nwarpid = r*4 + j//8 + 5 = 6\nm = j % 2 = 1")
     assert pair["cells"][:4] == ["T0 w5\nr0", "T0 w5\nr1", "T1 w5\nr0", "T1 w5\nr1"] and pair["colors"] == 32
     assert pair["offered"] == ["laneid", "warpid", "m", "i", "j"] and pair["color"] == "laneid"
     swizzled = by_source["ComposeLayout(3, 3, 3, S[512:1])", (8, 64)]

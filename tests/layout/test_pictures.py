@@ -92,7 +92,8 @@ def test_notebooks() -> None:
     assert TileLayout(S[named("n"), 8])._repr_svg_() is None and TileLayout(S[0:1])._repr_svg_() is None
 
 
-@pytest.mark.parametrize("layout", [row.layout for row in FRAGMENTS.values()] + [tmem_datapath_layout("F", 64, 8), mma_shared_layout("int8", "32B", (16, 64))])
+@pytest.mark.parametrize("layout", [*(row.layout for row in FRAGMENTS.values()), tmem_datapath_layout("F", 64, 8),
+                                    mma_shared_layout("int8", "32B", (16, 64))])
 def test_every_atom_is_drawn(layout: TileLayout) -> None:
     caption, cells, _ = read(layout.svg())
     assert len(cells) == (layout.size() if isinstance(layout, TileLayout) else layout.size() // 16)

@@ -15,6 +15,7 @@ from symbolic.layout import AXES, ComposeLayout, Iter, LayoutError, R, S, TileLa
 from symbolic.layout.values import product
 from tests.layout.strategies import bijections, coordinates, defined, layouts, layouts_and_shapes, shapes_of, table
 
+
 def moved(place: dict[str, int]) -> dict[str, int]:
     """A place without the axes along which nothing moves."""
     return {a: v for a, v in place.items() if v}
@@ -71,7 +72,8 @@ def test_symbolic_extents_and_strides_substituted_afterwards(data: Any) -> None:
     coords = [Symbol(f"c{d}") for d in range(len(shape))]
     place = layout.apply(*coords, shape=shape)
 
-    numbers = {named(f"n{k}"): data.draw(st.integers(1, 5)) for k in range(rank)} | {named(f"s{k}"): data.draw(st.integers(-3, 9)) for k in range(rank)}
+    numbers = {named(f"n{k}"): data.draw(st.integers(1, 5)) for k in range(rank)}
+    numbers |= {named(f"s{k}"): data.draw(st.integers(-3, 9)) for k in range(rank)}
 
     def number(x: Any) -> int:
         return int(substitute(to_int(x), numbers).value)
@@ -120,7 +122,8 @@ def test_group_keeps_the_map_and_owns_the_dimensions(case: Any) -> None:
         grouped, seps = layout.group(shape)
     except LayoutError:
         # Refused rightly: some boundary of the shape divides no iter of the canonical layout.
-        ends = {product(layout.canonicalize().shard[k].extent for k in range(n)) for n in range(len(layout.shard) + 1) if n <= len(layout.canonicalize().shard)}
+        canonical = layout.canonicalize().shard
+        ends = {product(i.extent for i in canonical[:n]) for n in range(len(canonical) + 1)}
         assert not all(product(shape[:d]) in ends for d in range(1, len(shape)))
         return
     assert seps[0] == 0 and seps[-1] == len(grouped.shard)
@@ -151,8 +154,8 @@ def tilings(draw: Any) -> Any:
     rank = draw(st.integers(1, 3))
     made: list[Any] = []
     for _ in range(2):
-        groups = [draw(st.lists(st.builds(lambda e, s, a: Iter(e, s, AXES[a]), st.integers(1, 4), st.integers(0, 9), st.sampled_from(("m", "laneid"))),
-                                min_size=1, max_size=2)) for _ in range(rank)]
+        one = st.builds(lambda e, s, a: Iter(e, s, AXES[a]), st.integers(1, 4), st.integers(0, 9), st.sampled_from(("m", "laneid")))
+        groups = [draw(st.lists(one, min_size=1, max_size=2)) for _ in range(rank)]
         layout = TileLayout.from_iters([i for g in groups for i in g], offset=draw(st.dictionaries(st.just("m"), st.integers(1, 5))))
         made += [layout, tuple(product(i.extent for i in g) for g in groups)]
     return made
@@ -331,7 +334,7 @@ def test_inverse_undoes_apply(layout: TileLayout, data: Any) -> None:
 @given(bijections())
 def test_the_inverse_of_a_bijection_is_a_layout(layout: TileLayout) -> None:
     back = layout.inverse().layout()
-    axes = [a for a in layout.axes]
+    axes = list(layout.axes)
     box = tuple(layout.span(a) for a in axes)
     assert layout.is_injective() and layout.is_surjective()
     for number, place in enumerate(layout.elements()):
