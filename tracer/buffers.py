@@ -294,7 +294,7 @@ def check_align(align: int | None, element: DType, recorder: Recorder) -> None:
         recorder.fail(f"align={align} is less than the {element.bytes} bytes of a {element} element")
 
 
-def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "shared", layout: Any = "default", align: int | None = None) -> Buffer:
+def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", layout: Any = "default", align: int | None = None) -> Buffer:
     """New memory of `shape` in scope "shared" (one a block) or "local" (one a thread: registers).
 
     Raises `TraceError` for an unknown scope, extents that are not constant, or more static shared memory than a block can have.
@@ -398,7 +398,7 @@ def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, *, scope: 
     if data is None:
         if elem_offset is not None or byte_offset is not None:
             recorder.fail("an offset without data=: new memory is used from its start")
-        return alloc_buffer(shape, dtype, scope or "shared", layout, align)
+        return alloc_buffer(shape, dtype, scope or "global", layout, align)
     source = _source(data, recorder)
     if scope is not None and scope != source.storage.scope:
         recorder.fail(f"scope={scope!r}: the memory of {source.name!r} is in {source.storage.scope!r}")
