@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symbolic.facts import Facts
+from symbolic.integers import Int
+from symbolic.layout import digits
 from symbolic.layout.axes import Axis, axis, m
 from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import S
@@ -49,12 +51,54 @@ class Swizzle:
         """The permuted address: an int, an array, an `Int`."""
         chunk, values, high = 1 << self.per_element, 1 << self.swizzle_len, 1 << self.atom_len
         x = address // chunk
-        # As digits, not masks: each is a range that the simplifier can see through.
-        if self.swizzle_inner:
-            permuted = x // values * values + ((x % values) ^ (x // high % values))
-        else:
-            permuted = x // (high * values) * (high * values) + ((x // high % values) ^ (x % values)) * high + x % high
-        return permuted * chunk + address % chunk
+        return self._joined(address % chunk, x % values, x // values % (high // values), x // high % values, x // (high * values))
+
+    def of_digits(self, terms: Sequence[Term]) -> Any:
+        """The permuted address of a sum of digits, or None where it does not fall apart at the swizzle's bits.
+
+        The same number; but what lies where is known, not to be found out again from a sum: a column's high part and its low one
+        are `j//16*1024` and `j % 16`, whose sum hides that the latter is below 16.
+        """
+        fields = []
+        rest: Sequence[Term] | None = terms
+        for width in (self.per_element, self.swizzle_len, self.atom_len - self.swizzle_len, self.swizzle_len):
+            if rest is None:
+                return None
+            parts = split_terms(rest, 1 << width)
+            low, rest = parts if parts is not None else (None, None)
+            fields.append(low)
+        return None if rest is None else self._joined(*(sum((d * s for d, s, _ in f or ()), 0) for f in (*fields, rest)))
+
+    def _joined(self, within: Any, low: Any, between: Any, up: Any, above: Any) -> Any:
+        """The address of its bit fields, from the lowest, the swizzle applied."""
+        values, high = 1 << self.swizzle_len, 1 << self.atom_len
+        mixed = low ^ up
+        low, up = (mixed, up) if self.swizzle_inner else (low, mixed)
+        return (((above * values + up) * (high // values) + between) * values + low) * (1 << self.per_element) + within
+
+
+# digit, stride, extent: digit * stride with 0 <= digit < extent
+Term = tuple[Any, Any, Any]
+
+
+def split_terms(terms: Sequence[Term], at: int) -> tuple[list[Term], list[Term]] | None:
+    """(low, high) with sum(terms) == sum(low) + at * sum(high) and 0 <= sum(low) < at; None where that is not seen to hold."""
+    low: list[Term] = []
+    high: list[Term] = []
+    reach = 0
+    for digit, stride, extent in terms:
+        if stride.__class__ is int and stride % at == 0:
+            high.append((digit, stride // at, extent))
+            continue
+        if stride.__class__ is not int or extent.__class__ is not int or stride < 0 or extent < 1:
+            return None
+        if at % stride == 0 and extent > at // stride:
+            inside = at // stride
+            high.append((digit // inside, 1, -(-extent // inside)))
+            digit, extent = digit % inside, inside
+        low.append((digit, stride, extent))
+        reach += (extent - 1) * stride
+    return (low, high) if reach < at else None
 
 
 class ComposeLayout:
@@ -96,8 +140,12 @@ class ComposeLayout:
         """The swizzled address of an element, as {"m": address}; see `TileLayout.apply`."""
         symbols = {**self.tile_layout._symbols, **sympy_symbols((*coord, *(shape or ())))}
         coords, dims, known = self.tile_layout._question(coord, shape, facts, symbols)
-        address = self.tile_layout.apply(*coords, shape=dims, facts=known)["m"]
-        return {"m": write(simple(self.swizzle(address), known), symbols)}
+        terms: list[Any] = [(digit, it.stride, it.extent) for it, digit in digits.digits(self.tile_layout.canonicalize().shard, coords, dims, known)]
+        terms += [(v, 1, v + 1) for v in self.tile_layout.offsets.values()]
+        address = self.swizzle.of_digits(terms) if any(d.__class__ is Int for d, _, _ in terms) else None
+        if address is None:
+            address = self.swizzle(simple(sum((d * stride for d, stride, _ in terms), 0), known))
+        return {"m": write(simple(address, known), symbols)}
 
     def size(self, along: Axis | str | None = None) -> Any:
         """The number of logical elements."""

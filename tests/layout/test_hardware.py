@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from symbolic import named
 from symbolic.layout import (
     DATAPATHS,
     FRAGMENTS,
@@ -29,6 +30,7 @@ from symbolic.layout import (
     wgmma_accumulator,
 )
 from symbolic.layout.banks import BITS
+from symbolic.layout.tile import coordinate_names
 
 Place = Callable[[int, int], tuple[int, int]]
 
@@ -181,6 +183,30 @@ def test_swizzled_bytes(mode: str, dtype: str) -> None:
     assert np.array_equal(layout.apply(rows, cols, shape=(32, columns))["m"] * bits, expected)
     assert get_swizzle_mode(layout) == get_swizzle_mode(layout, dtype) == get_swizzle_mode(atom) == mode
     assert atom.size() == 8 * columns and layout.is_injective() and layout.is_surjective(m=32 * columns)
+
+
+@pytest.mark.parametrize("dtype", ("int8", "float16", "float32"))
+@pytest.mark.parametrize("mode", ("32B", "64B", "128B"))
+def test_swizzled_formulas_are_short_and_right(mode: str, dtype: str) -> None:
+    """Atoms in any stack: one XOR of a row's digit with a column's, whatever else there is."""
+    for shape in ((8, 128), (64, 256), (3, 16, 256), (2, 3, 24, 256)):
+        layout = mma_shared_layout(dtype, mode, shape)
+        formula = layout.formulas(shape)["m"]
+        assert formula.count("^") == 1 and formula.count("(") == 1 and formula.count("//") <= 3, formula
+        where = np.indices(shape).reshape(len(shape), -1)
+        values = eval(formula, {}, dict(zip(coordinate_names(len(shape)), where)))
+        assert np.array_equal(values, layout.apply(*where, shape=shape)["m"])
+
+
+def test_swizzled_formulas() -> None:
+    for mode, text in (("32B", "j//16*1024 + i*16 + (i//4 % 2 ^ j//8 % 2)*8 + j % 8"), ("64B", "j//32*2048 + i*32 + (i//2 % 4 ^ j//8 % 4)*8 + j % 8"),
+                       ("128B", "j//64*4096 + i*64 + (i % 8 ^ j//8 % 8)*8 + j % 8")):
+        assert mma_shared_layout("float16", mode, (64, 128)).formulas((64, 128)) == {"m": text}
+    n = named("n")
+    stages = ComposeLayout(3, 3, 3, TileLayout(S[(n, 64, 64):(4096, 64, 1)]))
+    assert stages.formulas((n, 64, 64)) == {"m": "i*4096 + j*64 + (k//8 ^ j % 8)*8 + k % 8"}
+    part = mma_shared_layout("float16", "128B", (8, 64)).slice((8, 64), [(4, 8), (32, 64)])
+    assert part.formulas((4, 32)) == {"m": "i*64 + (i + 4 ^ j//8 + 4)*8 + j % 8 + 256"}
 
 
 def test_atoms_are_stacked_down_then_across() -> None:
