@@ -25,6 +25,8 @@ def one_unit(sources: Iterable[str]) -> str:
     for number, source in enumerate(sources):
         headers.update(dict.fromkeys(re.findall(r"^#include .*$", source, re.M)))
         body = re.sub(r"^#include .*\n", "", source, flags=re.M)
+        for name in re.findall(r"extern __shared__ .*?(\w+)\[\];", body):      # one variable for all namespaces, as in C
+            body = re.sub(rf"\b{name}\b", f"{name}_{number}", body)
         bodies.append(f"namespace unit_{number} {{\n{body}}}\n")
     return "\n".join([*headers, "", *bodies])
 
