@@ -53,13 +53,13 @@ class BankConflicts:
             f"{self.ways}-way conflict, {self.passes} passes instead of {self.ideal}"
 
 
-def bank_conflicts(layout: Layout, access: Sequence[Any] | Callable[[int], Any], dtype: str, shape: Sequence[int],
-                   vector: int = 1) -> BankConflicts:
+def bank_conflicts(layout: Layout, access: Sequence[Any] | Callable[[int], Any], dtype: str,
+                   shape: Sequence[int] | None = None, vector: int = 1) -> BankConflicts:
     """What it costs that each lane of a warp accesses `vector` neighbouring elements from its coordinate on.
 
-    `access` gives the coordinate in `shape` of each lane: a list of at most 32, or a function of the lane. `layout` must have a
-    memory axis `m`, counting elements of `dtype` from a 128-byte boundary. Raises LayoutError when a lane's elements are not neighbours
-    in memory, not aligned to their size, or not 1, 2, 4, 8 or 16 bytes.
+    `access` gives the coordinate in `shape` of each lane, as `apply` takes it: a list of at most 32, or a function of the lane.
+    `layout` must have a memory axis `m`, counting elements of `dtype` from a 128-byte boundary. Raises LayoutError when a lane's
+    elements are not neighbours in memory, not aligned to their size, or not 1, 2, 4, 8 or 16 bytes.
     """
     coords = [access(lane) for lane in range(32)] if callable(access) else list(access)
     coords = [c if isinstance(c, (tuple, list)) else (c,) for c in coords]

@@ -438,7 +438,7 @@ class TileLayout:
         from symbolic.layout import linear
         return linear.to_linear(self, shape)
 
-    def bank_conflicts(self, access: Any, dtype: str, shape: Sequence[int], vector: int = 1) -> BankConflicts:
+    def bank_conflicts(self, access: Any, dtype: str, shape: Sequence[int] | None = None, vector: int = 1) -> BankConflicts:
         """What a warp's access to shared memory costs; see `symbolic.layout.banks.bank_conflicts`."""
         from symbolic.layout import banks
         return banks.bank_conflicts(self, access, dtype, shape, vector)

@@ -246,6 +246,7 @@ def test_wide_accesses_are_served_in_parts() -> None:
     for vector, parts in ((1, 1), (2, 2), (4, 4)):
         found = row.bank_conflicts(lambda lane, v=vector: (lane * v // 8, lane * v % 8), "float32", (32, 8), vector)
         assert found.free and (found.passes, len(found.words)) == (parts, parts)
+    assert row.bank_conflicts(range(32), "float32") == row.bank_conflicts(lambda lane: divmod(lane, 8), "float32", (32, 8))
     same_word = row.bank_conflicts([(0, 0)] * 32, "float32", (32, 8))
     assert str(same_word) == "conflict-free, 1 pass" and same_word.words[0][0] == (0,)
     # Two 16-bit elements share a word: a column of neighbours in pairs is one word a pair.

@@ -25,7 +25,7 @@ TYPED: list[tuple[str, tuple[int, ...]]] = [
     *((row.layout.notation(), row.shape) for row in FRAGMENTS.values()),
     (wgmma_accumulator(64).layout.notation(), (64, 64)),
     *((repr(mma_shared_layout(dtype, mode, shape)), shape) for dtype in ("float16", "float32", "int8") for mode in ("none", "32B", "64B", "128B")
-      for shape in ((8, 128), (2, 8, 128))),
+      for shape in ((8, 128),) + ((2, 8, 128),) * (dtype == "float16")),
     *((tmem_datapath_layout(letter, rows, 8).notation(), (rows, 8)) for letter, rows in (("B", 64), ("F", 64), ("G", 32))),
     ("S[(2, 8, 12):(12@TCol, 1@TLane, 1@TCol)]", (2, 8, 12)),
     ("S[8:-1] + 7", (8,)), ("S[8:-1] + 7", (2, 4)), ("S[(4, 8):(8, -1)] + 7", (4, 8)), ("S[4, 8]", (8, 4)), ("S[(8, 4):(1, 8)]", (32,)),
@@ -82,7 +82,7 @@ def test_every_element_is_where_the_package_puts_it(shown: list[dict[str, Any]])
             place = {line.split(" = ")[0]: int(line.split(" = ")[-1]) for line in lines if " = " in line}
             assert place == layout.apply(*coordinate, shape=shape), (source, coordinate)
             elements += 1
-    assert elements == 55384
+    assert elements == 39000
 
 
 def test_formulas_are_right_and_as_short_as_the_packages(shown: list[dict[str, Any]]) -> None:
@@ -108,7 +108,7 @@ def test_formulas_are_right_and_as_short_as_the_packages(shown: list[dict[str, A
         if "swizzle" not in seen["formulas"]:
             assert sum(map(len, lines)) <= sum(len(f"{a} = {t}") for a, t in expected.items()) + 12, (source, lines, expected)
     print(f"\n{equal} formulas are the package's, letter by letter")
-    assert equal == 129
+    assert equal == 121
 
 
 def test_the_page_of_the_issue(shown: list[dict[str, Any]]) -> None:
