@@ -26,4 +26,4 @@ def moves_whole(access: Node, lowered: Lowered) -> bool:
     """Whether one wide access may be written for the load or store `access`; else its lanes move one by one."""
     dtype, place = moved(access), lowered.accesses[access]
     step = dtype.alignment // dtype.scalar.bytes
-    return not place.lanes and (step == 1 or facts_at(access, lowered).prove(si.eq(place.emitted % step, 0)) is True)
+    return not place.lanes and (step == 1 or facts_at(access, lowered).prove(si.eq(place.index % step, 0)) is True)

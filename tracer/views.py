@@ -123,8 +123,8 @@ def flat(decl: ir.Buffer, recorder: Recorder) -> ir.Buffer:
     refuse_window(decl, "access_ptr", recorder)
     whole = span(decl.shape, decl.layout)
     view = ir.Buffer("", (whole,), decl.dtype, decl.scope, None, decl.elem_offset, decl.storage, decl.align, location=recorder.location())
-    return declare(view, decl, f"T.decl_buffer(({symbolic_text(whole, recorder)},), {quoted(decl.dtype)}, data={{source}}.data, "
-                         f"elem_offset={symbolic_text(decl.elem_offset, recorder)})", recorder)
+    offset = "" if decl.elem_offset is si.const(0) else f", elem_offset={symbolic_text(decl.elem_offset, recorder)}"
+    return declare(view, decl, f"T.decl_buffer(({symbolic_text(whole, recorder)},), {quoted(decl.dtype)}, data={{source}}.data{offset})", recorder)
 
 
 def thread_private(decl: ir.Buffer, sizes: Sequence[Any], layout: Any, recorder: Recorder) -> ir.Buffer:

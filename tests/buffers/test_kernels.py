@@ -5,6 +5,7 @@ import pytest
 
 from tests.buffers.kernels import CASES, EXTERNAL
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
+from tracer import trace
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
@@ -16,6 +17,14 @@ def test_simulated(case):
     np.testing.assert_array_equal(output, case.expected(*before))
     for array, same in zip(inputs, before):
         np.testing.assert_array_equal(array, same)
+
+
+@pytest.mark.parametrize("case", [*CASES, *EXTERNAL], ids=lambda c: c.name)
+def test_traced_back_from_its_script(case):
+    kernel = case.kernel()
+    names = {}
+    exec(kernel.script(), names)
+    assert trace(names[kernel.function.name]).script() == kernel.script()
 
 
 @needs_nvcc
