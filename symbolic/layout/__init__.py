@@ -50,13 +50,13 @@ from symbolic.layout.inverse import Inverse
 from symbolic.layout.linear import LinearLayout, from_linear
 from symbolic.layout.notation import Iter, R, S
 from symbolic.layout.shared import SWIZZLE_MODES, get_swizzle_mode, mma_atom, mma_shared_layout, swizzle_mode
-from symbolic.layout.swizzle import ComposeLayout, Swizzle
+from symbolic.layout.swizzle import ComposeLayout, Layout, Swizzle
 from symbolic.layout.tile import TileLayout
 from symbolic.layout.tmem import DATAPATHS, tmem_datapath_layout
 
 __all__ = [
     "AXES", "Axis", "Bank", "BankConflicts", "ComposeLayout", "CuteLayout", "DATAPATHS", "F", "FRAGMENTS", "Fragment", "Inverse", "Iter",
-    "LayoutError", "LinearLayout", "P", "R", "S", "SWIZZLE_MODES", "Swizzle", "TCol", "TLane", "TMEM_SHAPES", "TileLayout",
+    "Layout", "LayoutError", "LinearLayout", "P", "R", "S", "SWIZZLE_MODES", "Swizzle", "TCol", "TLane", "TMEM_SHAPES", "TileLayout",
     "bank_conflicts", "bx", "by", "bz", "cbx", "cby", "cbz", "fragment", "from_cute", "from_linear", "get_swizzle_mode", "laneid", "m",
     "matrix_addresses", "mma_atom", "mma_shared_layout", "new_axis", "pid", "swizzle_mode", "tcgen05_atom_layout", "tid_in_wg",
     "tmem_datapath_layout", "tmem_registers", "tx", "warpid", "wg_local_layout", "wgid", "wgmma_accumulator", "wid_in_wg",

@@ -14,7 +14,7 @@ from typing import Any
 from symbolic.facts import Facts
 from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import Iter, notation
-from symbolic.layout.values import NOTHING_KNOWN, Value, divides, holds, quotient, same, show, simple
+from symbolic.layout.values import NOTHING_KNOWN, Value, divides, product, quotient, same, show, simple
 
 Shape = tuple[Value, ...]
 
@@ -133,7 +133,6 @@ def split(iters: Sequence[Iter], x: Any) -> list[tuple[Iter, Any]]:
 
 def check_size(have: Value, shape: Shape, what: str, facts: Facts) -> None:
     """Raises LayoutError unless the product of `shape` is `have`."""
-    from symbolic.layout.values import product
     total = product(shape)
     equal = same(have, total, facts)
     if equal is None:
@@ -141,6 +140,3 @@ def check_size(have: Value, shape: Shape, what: str, facts: Facts) -> None:
     if not equal:
         raise LayoutError(f"{what} has {have} elements, but shape {show(tuple(shape))} has {total}")
 
-
-def is_positive(x: Value, facts: Facts) -> bool:
-    return holds(x > 0, facts) is True

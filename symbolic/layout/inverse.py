@@ -25,6 +25,7 @@ from symbolic.layout.values import (
     Value,
     divides,
     holds,
+    in_kind,
     lower,
     number,
     product,
@@ -33,7 +34,6 @@ from symbolic.layout.values import (
     same,
     simple,
     sympy_symbols,
-    write,
 )
 
 LIST_AT_MOST = 1 << 24
@@ -223,7 +223,7 @@ class Inverse:
                 for it, x in zip(grouped.shard[lo:hi], digit[lo:hi]):
                     total = total * it.extent + x
                 made.append(total)
-        return tuple(write(simple(x, known), symbols) for x in made)
+        return tuple(in_kind(simple(x, known), symbols, place.values()) for x in made)
 
     def _digits(self, place: Mapping[Axis, Any]) -> list[Any]:
         """The digit of each iter of the tile."""

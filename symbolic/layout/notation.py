@@ -21,9 +21,6 @@ class Strided:
     def __repr__(self) -> str:
         return _strided(self.value, self.axis)
 
-    def __radd__(self, other: Any) -> Any:
-        return NotImplemented
-
 
 @dataclass(frozen=True)
 class Iter:

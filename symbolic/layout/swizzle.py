@@ -18,7 +18,7 @@ from symbolic.layout.axes import Axis, axis, m
 from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import S
 from symbolic.layout.tile import TileLayout
-from symbolic.layout.values import simple, sympy_symbols, write
+from symbolic.layout.values import in_kind, simple, sympy_symbols
 
 if TYPE_CHECKING:
     from symbolic.layout.banks import BankConflicts
@@ -145,7 +145,7 @@ class ComposeLayout:
         address = self.swizzle.of_digits(terms) if any(d.__class__ is Int for d, _, _ in terms) else None
         if address is None:
             address = self.swizzle(simple(sum((d * stride for d, stride, _ in terms), 0), known))
-        return {"m": write(simple(address, known), symbols)}
+        return {"m": in_kind(simple(address, known), symbols, coord)}
 
     def size(self, along: Axis | str | None = None) -> Any:
         """The number of logical elements."""
@@ -209,6 +209,16 @@ class ComposeLayout:
         from symbolic.layout import algebra
         counts = algebra.ratio(algebra.dimensions(to_shape), algebra.dimensions(current_shape))
         return self.tile(algebra.row_major(counts), counts, current_shape)
+
+    def is_tile_inner(self, tiled: ComposeLayout, tiled_shape: Sequence[Any], inner_shape: Sequence[Any]) -> TileLayout:
+        """The `outer` with `self.tile(outer, ...) == tiled`. Raises LayoutError, saying why, when there is none."""
+        if not isinstance(tiled, ComposeLayout) or tiled.swizzle != self.swizzle:
+            raise LayoutError(f"{self!r} is no inner tile of {tiled!r}: its swizzle is another")
+        return self.tile_layout.is_tile_inner(tiled.tile_layout, tiled_shape, inner_shape)
+
+    def direct_sum(self, left: TileLayout, left_shape: Sequence[Any], right_shape: Sequence[Any]) -> ComposeLayout:
+        """The addresses of `left` added before the swizzle; see `TileLayout.direct_sum`."""
+        return self._like(self.tile_layout.direct_sum(left, left_shape, right_shape))
 
     def slice(self, shape: Sequence[Any], region: Sequence[tuple[Any, Any]], facts: Facts | None = None) -> ComposeLayout:
         """The layout of a part, swizzled as in the whole; see `TileLayout.slice`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.layout import digits
-from symbolic.layout.axes import AXES, THREAD, Axis, axis
+from symbolic.layout.axes import AXES, Axis, axis
 from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import Iter, Spec, notation
 from symbolic.layout.values import (
@@ -19,6 +19,7 @@ from symbolic.layout.values import (
     Value,
     assume_sympy,
     holds,
+    in_kind,
     lower,
     product,
     read,
@@ -156,7 +157,7 @@ class TileLayout:
 
         `coord` is a coordinate in `shape`; without a shape, one linear index, or one coordinate per shard iter. Flattened
         row-major, split over the extents, multiplied by the strides, summed by axis, and offset. Of the copies that replicas
-        make, it is the first: see `replicas`. Ints give ints, NumPy arrays arrays, `Int`s an `Int` simplified within `facts`, SymPy
+        make, it is the first: see `replicas`. Ints give ints, NumPy arrays arrays, `Int`s `Int`s simplified within `facts`, SymPy
         expressions SymPy. Without `facts`, each coordinate is taken to lie within its extent.
 
         Raises LayoutError when `shape` has not the layout's size, or cannot be proved to.
@@ -166,7 +167,7 @@ class TileLayout:
         place: dict[Axis, Any] = {a: self.offsets.get(a, 0) for a in self.axes}
         for it, digit in digits.digits(self.canonicalize().shard, coords, dims, known):
             place[it.axis] = place[it.axis] + digit * it.stride
-        return {a.name: write(simple(v, known), symbols) for a, v in place.items()}
+        return {a.name: in_kind(simple(v, known), symbols, coord) for a, v in place.items()}
 
     def digits(self, *coord: Any, shape: Sequence[Any], facts: Facts | None = None) -> tuple[Any, ...]:
         """The coordinate along each iter of `group(shape)`: what `apply` multiplies by the strides."""
@@ -174,7 +175,7 @@ class TileLayout:
         coords, dims, known = self._question(coord, shape, facts, symbols)
         grouped, seps = self.group(dims, known)
         pairs = [p for c, lo, hi in zip(coords, seps, seps[1:]) for p in digits.split(grouped.shard[lo:hi], c)]
-        return tuple(write(simple(x, known), symbols) for _, x in pairs)
+        return tuple(in_kind(simple(x, known), symbols, coord) for _, x in pairs)
 
     def _question(self, coord: Sequence[Any], shape: Sequence[Any] | None, facts: Facts | None,
                   symbols: Mapping[Int, Any]) -> tuple[list[Any], tuple[Value, ...], Facts]:
@@ -503,7 +504,3 @@ def _within(coords: Sequence[Any], dims: Sequence[Value]) -> Facts:
             facts.bound(c, 0, extent)
     return facts
 
-
-def threads_of(layout: TileLayout) -> list[Axis]:
-    """The thread axes of a layout."""
-    return [a for a in layout.axes if a.kind == THREAD]

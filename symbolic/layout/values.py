@@ -68,6 +68,14 @@ def assume_sympy(symbols: Mapping[Int, Any], facts: Facts) -> None:
             facts.bound(symbol, lo, None if hi is None else hi + 1)
 
 
+def in_kind(value: Any, symbols: Mapping[Int, Any], question: Iterable[Any]) -> Any:
+    """`value` as the kind of the coordinates asked about: SymPy for SymPy, `Int` for `Int`, numbers and arrays as they are."""
+    if any(map(is_sympy, question)):
+        from symbolic.sympy_bridge import to_sympy
+        return to_sympy(to_int(value), symbols)
+    return to_int(value) if any(x.__class__ is Int for x in question) else write(value, symbols)
+
+
 def product(items: Iterable[Any]) -> Any:
     result: Any = 1
     for x in items:

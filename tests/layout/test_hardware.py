@@ -15,6 +15,7 @@ from symbolic.layout import (
     SWIZZLE_MODES,
     TMEM_SHAPES,
     ComposeLayout,
+    LayoutError,
     S,
     TileLayout,
     bank_conflicts,
@@ -260,6 +261,23 @@ def test_stmatrix_of_an_accumulator_is_free() -> None:
         for c in range(0, 64, 16):
             rows = [(16 * warp + lane % 16, c + 8 * (lane // 16)) for lane in range(32)]
             assert slab.bank_conflicts(rows, "bfloat16", (64, 64), vector=8).free
+
+
+def test_swizzled_tiles() -> None:
+    atom = mma_atom("float16", "128B")
+    big = atom.tile_to((64, 128), (8, 64))
+    assert repr(big) == "ComposeLayout(3, 3, 3, TileLayout(S[(8, 8, 2, 64):(1024, 64, 512, 1)]))"
+    assert atom.is_tile_inner(big, (64, 128), (8, 64)) == TileLayout(S[8, 2])
+    with pytest.raises(LayoutError, match="its swizzle is another"):
+        mma_atom("float32", "128B").is_tile_inner(big, (64, 128), (8, 32))
+    summed = mma_atom("float16", "128B").direct_sum(TileLayout(S[2:512]), (2,), (512,))
+    assert [summed.apply(x)["m"] for x in range(1024)] == [ComposeLayout(3, 3, 3, TileLayout(S[1024])).apply(x)["m"] for x in range(1024)]
+    assert big.permute((64, 128), (1, 0)).apply(9, 3, shape=(128, 64)) == big.apply(3, 9, shape=(64, 128))
+    assert big.broadcast(2, 0).apply(1, 3, 9, shape=(2, 64, 128)) == big.apply(3, 9, shape=(64, 128))
+    assert big.compose(TileLayout(S[(64, 64):(128, 1)])).apply(3, 9, shape=(64, 64)) == big.apply(3, 9, shape=(64, 128))
+    assert (big.span(), big.size(), big.storage() is big, big.is_trivial(), ComposeLayout(0, 0, 0, TileLayout(S[8])).is_trivial()) == (
+        8192, 8192, True, False, True)
+    assert ComposeLayout(3, 3, 3, TileLayout(S[(4, 64):(64, 1)] + 8)).span() == 320
 
 
 def test_a_swizzle_on_bytes_of_another_dtype_moves_the_same_bytes() -> None:

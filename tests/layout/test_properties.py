@@ -10,7 +10,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symbolic import Facts, Symbol, const, named, substitute, to_int
+from symbolic import Facts, Symbol, const, from_sympy, named, substitute, text, to_int
 from symbolic.layout import AXES, ComposeLayout, Iter, LayoutError, R, S, TileLayout, laneid, warpid
 from symbolic.layout.values import product
 from tests.layout.strategies import bijections, coordinates, defined, layouts, layouts_and_shapes, shapes_of, table
@@ -417,11 +417,25 @@ def test_sympy_in_sympy_out(case: Any) -> None:
         assert {s for e in place.values() for s in sympy.sympify(e).free_symbols} <= set(symbols)
 
 
+def test_the_first_example_of_the_specification() -> None:
+    i, j = sympy.symbols("i j", integer=True, nonnegative=True)
+    pair = TileLayout(S[(8, 2, 4, 2):(4@laneid, 1@warpid, 1@laneid, 1)] + R[2:4@warpid] + 5@warpid)
+    place = {axis: text(from_sympy(e)) for axis, e in pair.apply(i, j, shape=(8, 16)).items()}
+    assert place == {"laneid": "i*4 + j//2 % 4", "warpid": "j//8 + 5", "m": "j % 2"}
+    assert text(TileLayout(S[(4, 8):(16, 1)]).apply(i, j, shape=(4, 8))["m"]) == "i*16 + j"
+
+
 def test_kinds_in_kinds_out() -> None:
     layout = TileLayout(S[(4, 8):(16, 1)] + 5@warpid)
     assert layout.apply(2, 3, shape=(4, 8)) == {"m": 35, "warpid": 5}
     i = named("i")
     assert repr(layout.apply(i, 3, shape=(4, 8))) == "{'m': i*16 + 3, 'warpid': 5}"
+    assert {type(e) for e in layout.apply(i, 3, shape=(4, 8)).values()} == {type(i)}
+    assert {type(e) for e in layout.apply(2, 3, shape=(4, 8)).values()} == {int}
+    x = sympy.Symbol("x", integer=True, nonnegative=True)
+    assert all(isinstance(e, sympy.Basic) for e in layout.apply(2, x, shape=(4, 8)).values())
+    assert isinstance(ComposeLayout(3, 3, 3).apply(const(9))["m"], type(i)) and ComposeLayout(3, 3, 3).apply(72) == {"m": 64 + 8 ^ 8}
+    assert layout.inverse().coordinate((4, 8), m=x, warpid=5)[0].free_symbols == {x}
     n = sympy.Symbol("n", integer=True, positive=True)
     rows = TileLayout(S[(n, 8):(16, 1)])
     assert rows.size() == 8 * n and rows.span() == 16 * n - 8 and rows.extents == (n, 8)
