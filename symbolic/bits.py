@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from symbolic import integers, rules
 from symbolic.digits import digits
-from symbolic.integers import AND, OR, XOR, Int, const, constant_of, make_sum, terms_of
+from symbolic.integers import AND, CONST, OR, XOR, Int, const, constant_of, make_sum, terms_of
 from symbolic.intervals import INF, interval
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def combine(S: Engine, op: str, a: Int, b: Int) -> Int:
     if len(e.args) != 2:
         return canon(S, e)
     a, b = e.args
+    if op is OR and b.op is CONST and b.value < 0:
+        return e                    # its ones above every bit of `a` would only become a large constant
     for m in _units(S, a, b):
         x, y = _halves(S, a, m), _halves(S, b, m)
         if x is not None and y is not None:

@@ -21,6 +21,7 @@ from symbolic.integers import (
     FLOORDIV,
     FLOORMOD,
     LAND,
+    LE,
     LT,
     MAX,
     MIN,
@@ -112,6 +113,8 @@ class Facts:
         engine = self._engine()
         if e.op is LT:
             self._record_nonnegative(engine.canon(add(sub(e.args[1], e.args[0]), MINUS_ONE)))
+        elif e.op is LE:
+            self._record_nonnegative(engine.canon(sub(e.args[1], e.args[0])))
         elif e.op is EQ and not self._record_residue(e):
             difference = engine.canon(sub(e.args[1], e.args[0]))
             self._record_nonnegative(difference)

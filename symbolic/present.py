@@ -36,7 +36,7 @@ from symbolic.integers import (
     sub,
     terms_of,
 )
-from symbolic.intervals import INT32, divides, fits, interval
+from symbolic.intervals import INT32, divides, fits, fits_within, interval
 from symbolic.rules import COLLECT, DIV_ABSORB, DIV_REFINE, MOD, MOD_SCALE
 
 if TYPE_CHECKING:
@@ -186,8 +186,11 @@ def _factor(S: Engine, e: Int) -> Int:
         share = gcd(constant_of(inside), *terms_of(inside).values())
         group = make_sum({t: c // share for t, c in terms_of(inside).items()}, constant_of(inside) // share)
         whole = scale(mul(group, z), share)
-        candidate = add(sub(e, S.expand(inside, z)), whole)
-        if operations_count(candidate) < operations_count(e) and fits(S, group):
+        part = S.expand(inside, z)
+        candidate = add(sub(e, part), whole)
+        # The product is a value of its own where other terms stand beside it.
+        safe = fits(S, group) and (part is e or fits_within(S, part, e))
+        if safe and operations_count(candidate) < operations_count(e):
             first, c = next(iter(terms_of(inside).items()))
             x, y = scale(first, c), sub(inside, scale(first, c))
             S.note(COLLECT, add(S.expand(x, z), S.expand(y, z)), whole, x=x, y=y, z=z)
