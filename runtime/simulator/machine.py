@@ -64,7 +64,7 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
             memory = {buffer.storage: global_memory(array) for buffer, array in arrays.items()}
             agent = Agent(chunk, full_grid, full_block, cluster, memory, len(program.counters))
             run(agent, program, values)
-            counts += agent.counts
+            counts += np.asarray(agent.counts, np.int64)     # of an empty list NumPy makes floats
             notes.update(dict.fromkeys(agent.notes))
     return _report(half, grid, block, program, counts, list(notes))
 
