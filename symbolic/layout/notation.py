@@ -30,6 +30,10 @@ class Iter:
     stride: Value
     axis: Axis = m
 
+    def __post_init__(self) -> None:
+        if self.extent.__class__ is int and self.extent < 0:  # type: ignore[operator]
+            raise LayoutError(f"extent {self.extent} is negative")
+
     def __repr__(self) -> str:
         return f"{self.extent!r}:{_strided(self.stride, self.axis)}"
 
@@ -99,10 +103,7 @@ def _iter(extent: Any, stride: Any) -> Iter:
         stride, where = stride.value, stride.axis
     elif isinstance(stride, (tuple, list)) or isinstance(extent, (tuple, list)):
         raise LayoutError(f"{extent}:{stride} is nested; the extents of S[...] are flat: use from_cute for nested shapes")
-    e = read(extent, "an extent")
-    if e.__class__ is int and e < 0:
-        raise LayoutError(f"extent {e} is negative")
-    return Iter(e, read(stride, "a stride"), where)
+    return Iter(read(extent, "an extent"), read(stride, "a stride"), where)
 
 
 S = _Iters("S")

@@ -476,6 +476,8 @@ def coordinate_names(rank: int) -> list[str]:
 def _as_iter(x: Any) -> Iter:
     if isinstance(x, Iter):
         return x
+    if not isinstance(x, (tuple, list)) or len(x) != 3:
+        raise LayoutError(f"an iter is (extent, stride, axis), not {x!r}")
     extent, stride, where = x
     return Iter(read(extent, "an extent"), read(stride, "a stride"), axis(where))
 

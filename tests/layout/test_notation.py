@@ -137,6 +137,9 @@ N = named("n")
 REFUSED = [
     (lambda: TileLayout(S[(4, 8):(1,)]), "S[(4, 8):(1,)] has 2 extents and 1 strides"),
     (lambda: TileLayout(S[-4:1]), "extent -4 is negative"),
+    (lambda: TileLayout.from_iters([(-4, 1, "m")]), "extent -4 is negative"),
+    (lambda: TileLayout(S[4:1]).broadcast(-1), "extent -1 is negative"),
+    (lambda: TileLayout.from_iters([(4, 1)]), "an iter is (extent, stride, axis), not (4, 1)"),
     (lambda: TileLayout(S[4:1.5]), "a stride must be an integer, not 1.5"),
     (lambda: TileLayout(S[True:1]), "an extent must be an integer, not True"),
     (lambda: TileLayout(S[4:1:2]), "S[4:1:2] has two colons; write S[extents:strides]"),
