@@ -101,7 +101,7 @@ class _Lowering:
             if node.sym in self.function.atoms and self.function.atoms[node.sym] is node:
                 self._bound(node, facts)
             self._form(node, facts)
-        if "buffer" in node.attrs and node.op in _ACCESSES:
+        if node.op.accesses and "buffer" in node.attrs:
             self.result.accesses[node] = self._access(node, facts)
         if node.op in (ops.IF, ops.IF_THEN_ELSE):
             for region, holds in zip(node.regions, (True, False)):
@@ -162,7 +162,7 @@ class _Lowering:
         buffer: Buffer = node.attrs["buffer"]
         if node.attrs.get("data"):
             return FlatAccess(node, buffer, (), ZERO, ZERO, True)      # A.data: the storage's first element
-        coords = node.operands[:-1] if node.op is ops.STORE else node.operands
+        coords, _ = node.op.split(node.operands)
         exact_coords = [c.sym for c in coords if c.sym is not None]
         forms = [form for form in (self.forms.get(c, c.sym) for c in coords) if form is not None]
         index, emitted = _index(buffer, exact_coords, forms, facts)
@@ -172,7 +172,6 @@ class _Lowering:
                           _lanes(buffer, exact_coords, forms, lanes, index, facts))
 
 
-_ACCESSES = (ops.LOAD, ops.STORE, ops.ADDRESS_OF)
 _REGISTERS = (ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER)
 
 
@@ -183,7 +182,7 @@ def _wanted_integers(function: Function) -> set[Node]:
         for node in region.walk():
             transparent = is_exact(node.dtype) and node.sym is not None and function.atoms.get(node.sym) is not node
             if not transparent:
-                operands = node.operands[-1:] if node.op is ops.STORE else () if node.op in _ACCESSES else node.operands
+                operands = node.op.split(node.operands)[1] if node.op.accesses else node.operands
                 wanted.update(o for o in operands if is_exact(o.dtype) and o.op is not ops.CONST)
             wanted.update(r.result for r in node.regions if r.result is not None and is_exact(r.result.dtype))
     return {node for node in wanted if node.sym is not None and function.atoms.get(node.sym) is not node and node.op is not ops.CONST}
@@ -260,10 +259,11 @@ class BufferName(str):
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store of the kernel.
+    """One load, store or atomic of the kernel.
 
-    `coords` are the logical coordinates and `index` the element offset into the buffer's storage, SymPy expressions;
-    `in_bounds` is True (proved), False (proved wrong) or None (not decided); the text is `B[i, j] store  i*8 + j + 64`.
+    `kind` is "load", "store" or "atomic" (which reads and writes). `coords` are the logical coordinates and `index` the element offset into
+    the buffer's storage, SymPy expressions; `in_bounds` is True (proved), False (proved wrong) or None (not decided); the text is
+    `B[i, j] store  i*8 + j + 64`.
     """
 
     buffer: BufferName
@@ -294,13 +294,16 @@ def _sympy(value: Int, names: dict[Int, str] | None) -> Any:
 
 
 def public_accesses(lowered: Lowered) -> list[Access]:
-    """Every load and store in program order; mutable scalars are not listed."""
+    """Every load, store and atomic in program order; mutable scalars are not listed."""
     names = atom_names(lowered)
     found = []
     for node, access in lowered.accesses.items():
+_KINDS = {Effect.READ: "load", Effect.WRITE: "store", Effect.READ | Effect.WRITE: "atomic"}
+
+
         if node.op is ops.ADDRESS_OF or access.buffer.cell:
             continue
-        kind = "load" if node.op.effect is Effect.READ else "store"
+        kind = _KINDS[node.op.effect]
         coords = ", ".join(text(c, names) for c in access.coords)
         shown = f"{access.buffer.name}[{coords or '()'}] {kind}  {text(access.index, names)}"
         found.append(Access(BufferName(access.buffer), kind, tuple(_sympy(c, names) for c in access.coords), _sympy(access.index, names),

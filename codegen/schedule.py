@@ -28,7 +28,6 @@ REGISTERS = frozenset({ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops
 _HARDWARE = REGISTERS | {ops.SCOPE_ID}
 LEAVES = _HARDWARE | {ops.CONST, ops.SCALAR, ops.EXTENT, ops.LOOP_VAR}
 _ENDS = frozenset({ops.BREAK, ops.CONTINUE, ops.RETURN})
-_ACCESSES = frozenset({ops.LOAD, ops.STORE, ops.ADDRESS_OF})
 _LOOPS = frozenset({ops.FOR, ops.WHILE})
 # Pure operations on whole vectors; every other pure operation works lane by lane.
 _WHOLE = frozenset({ops.LANE, ops.REINTERPRET, ops.ADDRESS_OF, ops.LET})
@@ -166,7 +165,7 @@ class _Scheduler:
             self.index[node], self.home[node] = position, region
             if node.op is ops.ALLOC:
                 self.allocations[node.attrs["buffer"].storage] = node
-            elif node.op in _ACCESSES:
+            elif node.op.accesses:
                 self.touching[_storage(node)].append(node)
             branches = self._branches(node)
             left = []
@@ -192,11 +191,13 @@ class _Scheduler:
         """The nodes that stand in the text of `node` itself, not counting its regions."""
         if node.op in _HARDWARE or node.op is ops.ALLOC:
             return
-        if node.op in _ACCESSES:
+        if node.op.accesses:
             for index in self._indices(node):
                 yield from self._atoms(index)
             if node.op is ops.STORE:
                 yield self._stored(node)
+            else:
+                yield from (Mention(self.names.node(o)) for o in node.op.split(node.operands)[1])
         elif node in self.result.integers:
             yield from self._atoms(self.result.integers[node])
         else:
@@ -253,7 +254,7 @@ class _Scheduler:
             owner = self.owner.get(self.home[node]) if node in self.home else None
             if owner is not None:
                 pending.append(owner)
-            if node.op in _ACCESSES:
+            if node.op.accesses:
                 pending.extend(self._needed_memory(node))
 
     def _needed_memory(self, access: Node) -> Iterator[Node]:

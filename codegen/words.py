@@ -103,7 +103,7 @@ def takes_64_bits(node: Node, lowered: Lowered) -> bool:
         size = lowered.accesses[node].buffer.storage.size
         if si.is_const(size) and size.value > _INT_MAX:
             return True
-        return any(_is_64_bits(n, lowered) for n in (node.operands[:-1] if node.op is ops.STORE else node.operands))
+        return any(_is_64_bits(n, lowered) for n in node.op.split(node.operands)[0])
     return _is_64_bits(node, lowered)
 
 

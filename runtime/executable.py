@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codegen.architecture import check
 from runtime.compiler import Resources, compile_cubin
 from runtime.device import device
 from tracer.errors import CompileError, LaunchError
@@ -41,13 +42,14 @@ def compile(kernel: Any, arch: str | None = None, options: Sequence[str] = ()) -
 
     `options` go to the compiler as they are; NVRTC and nvcc share most, `--fmad=false` (no fused multiply-add) among them.
 
-    Raises `CompileError`; also where `arch` is None and there is no GPU to take it from.
+    Raises `CompileError`; also where `arch` lacks an operation of the kernel, and where it is None and there is no GPU to take it from.
     """
     if arch is None:
         try:
             arch = device(0).arch
         except LaunchError as problem:
             raise CompileError(f"no GPU to take the architecture from ({problem}); name one: compile(arch=\"sm_90a\")") from problem
+    check(kernel.half, arch)
     made: Executable | None = kernel.memo.get(("executable", arch, *options))
     if made is None:
         cuda = kernel.cuda

@@ -9,7 +9,7 @@ from tracer import buffers, control, launch, pools, signature, values
 from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
-from tracer.intrinsics import cuda
+from tracer.intrinsics import atomics, bits, cached, cuda, order, sums, votes
 
 
 class _Dialect(SimpleNamespace):
@@ -47,5 +47,14 @@ T: Any = _Dialect(
     **_public(values, "let", "select", "if_then_else", "reinterpret", "truncdiv", "truncmod", "ceildiv"),
     **{row.name: values.float_function(row) for row in (*ops.MATH, ops.ISNAN, ops.ISINF)},
     # hardware
-    cuda=_Dialect(**_public(cuda, "cta_sync", "warp_sync", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "func_call")),
+    cuda=_Dialect(
+        **_public(cuda, "cta_sync", "warp_sync", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "func_call"),
+        **_public(votes, "ballot_sync", "any_sync", "all_sync", "match_any_sync", "match_all_sync", "activemask", "elect_sync"),
+        **votes.REDUCTIONS,
+        **_public(sums, "warp_sum", "cta_sum"),
+        **_public(bits, "popc", "clz", "ffs", "brev", "byte_perm", "dp4a", "float_as_uint", "uint_as_float", "fdividef"),
+        **bits.FUNNEL_SHIFTS,
+        **_public(order, "thread_fence", "thread_fence_block", "thread_fence_system", "nano_sleep", "clock64"),
+        **atomics.ATOMICS, **cached.CACHED,
+    ),
 )

@@ -12,6 +12,7 @@ from tracer import operations as ops
 from tracer.addressing import axis_strides, first_element
 from tracer.cleanup import remove_unused
 from tracer.errors import SpecializeError, TraceError
+from tracer.intrinsics.cached import check_read_only
 from tracer.ir import Function
 from tracer.recorder import Recorder, in_trace
 from tracer.signature import Signature, bind_parameters, caller_locals, function_location, read_signature
@@ -119,6 +120,7 @@ def _run(fn: Callable[..., Any], name: str, signature: Signature, constants: Map
         control.forget(recorder)
     remove_unused(function)
     _finish_names(function)
+    check_read_only(function)
     _check_extents(function)
     return function
 
@@ -216,8 +218,14 @@ class Kernel:
         from codegen.split import public_launch
         return public_launch(self.function)
 
+    @property
+    def minimum_arch(self) -> str:
+        """The first architecture that has every operation of the kernel: "sm_75" where nothing asks for more."""
+        from codegen.architecture import minimum
+        return str(minimum(self.half))
+
     def accesses(self) -> list[Any]:
-        """Each load and store in program order, with its simplified index and whether it is proved in bounds."""
+        """Each load, store and atomic in program order, with its simplified index and whether it is proved in bounds."""
         from codegen.addresses import public_accesses
         return public_accesses(self.half.lowered)
 

@@ -212,6 +212,18 @@ def _linear_thread(recorder: Recorder, threads: Int | None) -> Int:
     return linear
 
 
+def scope_value(kind: str, size: int) -> Value:
+    """The thread-level id `kind` wherever the author is now; declared with extent `size` if it was not yet."""
+    recorder = current()
+    nodes = _earlier(kind, recorder)
+    if not nodes:
+        nodes = [_scope_node(kind, 0, si.const(size), recorder)]
+        recorder.function.scope_ids.extend(nodes)
+    elif nodes[0].attrs["extent"] is not si.const(size):
+        recorder.fail(f"T.{kind} was declared with extent {_texts([nodes[0].attrs['extent']], recorder)}, and {size} is needed here")
+    return wrap(nodes[0], recorder)
+
+
 SCOPE_IDS = {kind: _scope(kind) for kind in _SCOPES}
 
 _THREAD_TAGS = {f"{kind}.{axis}": (scope, index) for kind, scope in (("threadIdx", "thread_id"), ("blockIdx", "cta_id"))

@@ -1,18 +1,21 @@
 """The table of operations: what each is, in one row. `codegen.cuda` says how a row is written, `runtime.simulator` what it does.
 
 Columns: the operands (names that messages and tables use), the rule that gives the result's dtype, the effect, how Python
-spells it (`script()` prints that), and for integers the exact mathematics (`symbolic`), a function of the operands' `Int`s.
+spells it (`script()` prints that), for integers the exact mathematics (`symbolic`), a function of the operands' `Int`s, and the
+first architecture that has it (`since`), where that is not every supported one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any
+from typing import Any, TypeVar
 
 from symbolic import integers as si
 from symbolic.integers import Int
+
+Operand = TypeVar("Operand")
 
 
 class Effect(Flag):
@@ -38,6 +41,7 @@ class Operation:
     spelling: str                                 # "{0} + {1}" or a callable's name, "T.exp"
     symbolic: Callable[..., Int] | None = None
     source: str = ""                              # where its meaning is defined
+    since: str = ""                               # the first architecture that has it, "sm_80"; "": all that are supported
 
     def __repr__(self) -> str:
         return self.name
@@ -46,14 +50,24 @@ class Operation:
     def pure(self) -> bool:
         return self.effect is Effect.PURE
 
+    @property
+    def accesses(self) -> bool:
+        """True where the first operands are coordinates in `attrs["buffer"]`."""
+        return self.operands[:1] == ("*coords",)
+
+    def split(self, operands: Sequence[Operand]) -> tuple[Sequence[Operand], Sequence[Operand]]:
+        """The operands of an access: its coordinates, and what follows them."""
+        end = len(operands) - len(self.operands[1:])
+        return operands[:end], operands[end:]
+
 
 OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(name: str, operands: str = "", result: str = "none", effect: Effect = Effect.PURE, spelling: str = "",
-              symbolic: Callable[..., Any] | None = None, source: str = "") -> Operation:
+              symbolic: Callable[..., Any] | None = None, source: str = "", since: str = "") -> Operation:
     """Add one row."""
-    row = Operation(name, tuple(operands.split()), result, effect, spelling or f"T.{name}", symbolic, source)
+    row = Operation(name, tuple(operands.split()), result, effect, spelling or f"T.{name}", symbolic, source, since)
     OPERATIONS[name] = row
     return row
 
@@ -64,8 +78,8 @@ SCALAR = operation("scalar", "", "attr:dtype")                                # 
 EXTENT = operation("extent", "", "attr:dtype")        # a free symbolic extent
 THREAD_INDEX = operation("thread_index", "", "attr:dtype", source="threadIdx")  # attrs: axis 0..2
 BLOCK_INDEX = operation("block_index", "", "attr:dtype", source="blockIdx")     # attrs: axis 0..2
-CLUSTER_INDEX = operation("cluster_index", "", "attr:dtype", source="PTX ISA 10 %clusterid")        # attrs: axis 0..2
-CTA_IN_CLUSTER = operation("cta_in_cluster", "", "attr:dtype", source="PTX ISA 10 %cluster_ctaid")  # attrs: axis 0..2
+CLUSTER_INDEX = operation("cluster_index", "", "attr:dtype", source="PTX ISA 10 %clusterid", since="sm_90")        # attrs: axis 0..2
+CTA_IN_CLUSTER = operation("cta_in_cluster", "", "attr:dtype", source="PTX ISA 10 %cluster_ctaid", since="sm_90")  # attrs: axis 0..2
 SCOPE_ID = operation("scope_id", "", "attr:dtype")                            # attrs: kind, axis, extent
 LOOP_VAR = operation("loop_var", "", "attr:dtype")
 
@@ -119,7 +133,8 @@ MATH = tuple(
 ISNAN = operation("isnan", "a", "bool", source=_CUDA_MATH)
 ISINF = operation("isinf", "a", "bool", source=_CUDA_MATH)
 
-# Memory. `attrs["buffer"]` is the buffer; the operands are its logical coordinates, then the value stored.
+# Memory. `attrs["buffer"]` is the buffer; the operands are its logical coordinates, then the value stored. A load or store with
+# `attrs["cache"]` is told how to use the caches.
 ALLOC = operation("alloc", "", "none", Effect.CONTROL)
 DECL = operation("decl", "", "none", Effect.CONTROL)                          # a view: another buffer over a storage
 LOAD = operation("load", "*coords", "attr:dtype", Effect.READ)                # a dtype wider than the buffer's: a vector load
@@ -144,3 +159,46 @@ SHFL_UP = operation("cuda.shfl_up_sync", "mask value delta", "attr:dtype", Effec
 SHFL_DOWN = operation("cuda.shfl_down_sync", "mask value delta", "attr:dtype", Effect.CONVERGENT, source=_SHFL)    # attrs: width
 SHFL_XOR = operation("cuda.shfl_xor_sync", "mask value lane_mask", "attr:dtype", Effect.CONVERGENT, source=_SHFL)  # attrs: width
 FUNC_CALL = operation("cuda.func_call", "*args", "attr:dtype", Effect.OPAQUE)  # attrs: name, source_code
+
+# Votes: what all lanes of `mask` know of each other. The result is the same for each of them, except `match_any`'s and `elect`'s.
+_VOTE, _MATCH = "PTX ISA 9.7.13.9 vote.sync", "PTX ISA 9.7.13.10 match.sync"
+BALLOT = operation("cuda.ballot_sync", "mask predicate", "attr:dtype", Effect.CONVERGENT, source=_VOTE)
+ANY = operation("cuda.any_sync", "mask predicate", "bool", Effect.CONVERGENT, source=_VOTE)
+ALL = operation("cuda.all_sync", "mask predicate", "bool", Effect.CONVERGENT, source=_VOTE)
+MATCH_ANY = operation("cuda.match_any_sync", "mask value", "attr:dtype", Effect.CONVERGENT, source=_MATCH)
+MATCH_ALL = operation("cuda.match_all_sync", "mask value", "attr:dtype", Effect.CONVERGENT, source=_MATCH)
+ACTIVEMASK = operation("cuda.activemask", "", "attr:dtype", Effect.CONVERGENT, source="PTX ISA 9.7.13.11 activemask")
+ELECT = operation("cuda.elect_sync", "mask", "bool", Effect.CONVERGENT, source="PTX ISA 9.7.13.14 elect.sync", since="sm_90")
+REDUCE = tuple(
+    operation(f"cuda.reduce_{name}_sync_{suffix}", "mask value", "attr:dtype", Effect.CONVERGENT, source="PTX ISA 9.7.13.12 redux.sync",
+              since="sm_80")
+    for name, suffixes in [("add", "ui"), ("min", "ui"), ("max", "ui"), ("and", "u"), ("or", "u"), ("xor", "u")]
+    for suffix in (f"{letter}32" for letter in suffixes)
+)
+
+# Bits of 32- and 64-bit words, and other arithmetic that has an instruction of its own.
+_INTEGER_INTRINSICS = "CUDA Math API, Integer Intrinsics"
+POPC = operation("cuda.popc", "a", "attr:dtype", source=_INTEGER_INTRINSICS)
+CLZ = operation("cuda.clz", "a", "attr:dtype", source=_INTEGER_INTRINSICS)
+FFS = operation("cuda.ffs", "a", "attr:dtype", source=_INTEGER_INTRINSICS)
+BREV = operation("cuda.brev", "a", "same", source=_INTEGER_INTRINSICS)
+BYTE_PERM = operation("cuda.byte_perm", "x y selector", "attr:dtype", source=_INTEGER_INTRINSICS)
+FUNNEL = tuple(operation(f"cuda.funnelshift_{way}", "low high shift", "attr:dtype", source=_INTEGER_INTRINSICS)
+               for way in ("l", "lc", "r", "rc"))
+DP4A = operation("cuda.dp4a", "a b c", "attr:dtype", source=_INTEGER_INTRINSICS)
+FDIVIDEF = operation("cuda.fdividef", "a b", "attr:dtype", source="CUDA Math API, Single Precision Intrinsics, __fdividef")
+
+# Order and time. A clock is read, and a pause made, between the accesses before and those behind.
+_FENCE = "PTX ISA 9.7.13.4 fence, membar"
+FENCES = tuple(operation(f"cuda.{name}", "", "none", Effect.SYNC, source=_FENCE)
+               for name in ("thread_fence", "thread_fence_block", "thread_fence_system"))
+NANO_SLEEP = operation("cuda.nano_sleep", "nanoseconds", "none", Effect.SYNC, source="PTX ISA 9.7.20.3 nanosleep")
+CLOCK64 = operation("cuda.clock64", "", "attr:dtype", Effect.SYNC, source="PTX ISA 10 %clock64")
+
+# Atomics: read an element, write what the operation makes of it, give what was read. attrs: scope device | block | system.
+_ATOM = "PTX ISA 9.7.13.5 atom"
+ATOMICS = tuple(
+    operation(f"cuda.atomic_{name}", f"*coords {operands}", "attr:dtype", Effect.READ | Effect.WRITE, source=_ATOM)
+    for name, operands in [("add", "value"), ("sub", "value"), ("min", "value"), ("max", "value"), ("and", "value"), ("or", "value"),
+                           ("xor", "value"), ("exch", "value"), ("cas", "compare value"), ("inc", "limit"), ("dec", "limit")]
+)

@@ -217,7 +217,7 @@ class Printer:
         expression = self.expression(node)
         if self.uses[node] == 1 and node.name is None and not kept and node.dtype is not None:
             self.pending.append((node, expression))
-        elif node.dtype is None:
+        elif node.dtype is None or (not self.uses[node] and node.name is None and not kept):
             self.write(expression[0])
         else:
             self.assign(node, expression[0])
@@ -256,11 +256,7 @@ class Printer:
         return self.name(node), 9
 
     def expression(self, node: Node) -> tuple[str, int]:
-        for buffer in (node.attrs.get("buffer"),):
-            if buffer is not None:
-                node_text = spell(node, self.operand)
-                return (self.buffer(buffer) + node_text[0][len(buffer.name):], node_text[1])
-        return spell(node, self.operand)
+        return spell(node, self.operand, self.buffer)
 
 
 def _symbols(entry: Int) -> tuple[Int, ...]:
@@ -291,6 +287,9 @@ def _evaluation_order(node: Node) -> list[Node]:
         operands = list(dict.fromkeys([node.operands[-1], *node.operands[:-1]]))       # B[i] = v evaluates v before i
     return [o for o in operands if not _is_cell_load(o)] + [o for o in operands if _is_cell_load(o)]
 
+    if node.op in ops.ATOMICS or "cache" in node.attrs:        # a pointer is made, its cells read, before the values are evaluated
+        coords, values = node.op.split(node.operands)
+        return list(dict.fromkeys([*coords, *(o for o in values if not _is_cell_load(o)), *(o for o in values if _is_cell_load(o))]))
 
 # ---------------------------------------------------------------------- statements
 
@@ -315,7 +314,9 @@ def _store(printer: Printer, node: Node) -> None:
     *coords, value = (printer.operand(o)[0] for o in node.operands)
     name = printer.buffer(buffer)
     value_dtype: DType | None = node.operands[-1].dtype
-    if buffer.cell:
+    if "cache" in node.attrs:
+        printer.write(printer.expression(node)[0])
+    elif buffer.cell:
         printer.write(f"{name}.assign({value})")
     elif value_dtype is buffer.dtype:
         printer.write(f"{name}[{', '.join(coords) or '()'}] = {value}")

@@ -8,16 +8,25 @@ from typing import Any
 
 from tracer import operations as ops
 from tracer.dtypes import literal_dtype
-from tracer.ir import Node
+from tracer.ir import Buffer, Node
 
 # Python's binding strength of the operators that rows spell; a call or a name binds tightest.
 _PRECEDENCE = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6, "~": 7, "u-": 7}
 _COMPARISON = 0
 _ATOM = 8
 
+Spell = Callable[[Node], tuple[str, int]]       # an operand's text and binding strength
+Call = Callable[[Buffer], str]                  # a buffer's name
 
-def spell(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
-    """(text, binding strength) of `node`; `operand(child)` gives the same of each operand."""
+
+def _own_name(buffer: Buffer) -> str:
+    return buffer.name
+
+
+def spell(node: Node, operand: Spell, buffer: Call = _own_name) -> tuple[str, int]:
+    """(text, binding strength) of `node`; `operand(child)` gives the same of each operand, `buffer(b)` the name of a buffer."""
+    if node.op.accesses:
+        return _ACCESSES.get(node.op, _atomic)(node, operand, buffer), _ATOM
     special = _SPECIAL.get(node.op)
     if special is not None:
         return special(node, operand)
@@ -32,7 +41,7 @@ def parenthesised(pair: tuple[str, int], minimum: int) -> str:
     return text if strength >= minimum else f"({text})"
 
 
-def _operator(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _operator(node: Node, operand: Spell) -> tuple[str, int]:
     template = node.op.spelling
     all_constant = all(o.op is ops.CONST for o in node.operands)
 
@@ -60,7 +69,7 @@ def _operator(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[s
     return template.format(*(place(o, minimum, False) for o in node.operands), **words), _ATOM
 
 
-def _call(name: str, node: Node, operand: Callable[[Node], tuple[str, int]], extra: tuple[str, ...] = ()) -> str:
+def _call(name: str, node: Node, operand: Spell, extra: tuple[str, ...] = ()) -> str:
     return f"{name}({', '.join([*(operand(o)[0] for o in node.operands), *extra])})"
 
 
@@ -76,7 +85,7 @@ def literal(value: Any) -> str:
     return repr(value)
 
 
-def _const(node: Node, _: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _const(node: Node, _: Spell) -> tuple[str, int]:
     value = node.attrs["value"]
     text = literal(value)
     if node.dtype is literal_dtype(value):
@@ -93,29 +102,46 @@ def _subscript(coords: list[str]) -> str:
     return ", ".join(coords) if coords else "()"
 
 
-def _load(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _load(node: Node, operand: Spell, name: Call) -> str:
     buffer = node.attrs["buffer"]
+    if "cache" in node.attrs:
+        return f"{CACHED_LOADS[node.attrs['cache']]}({pointer(node, operand, name)}, {quoted(node.dtype)})"
     if buffer.cell:
-        return buffer.name, _ATOM
+        return name(buffer)
     coords = [operand(o)[0] for o in node.operands]
     if node.dtype is buffer.dtype:
-        return f"{buffer.name}[{_subscript(coords)}]", _ATOM
-    return f"{buffer.name}.vload([{', '.join(coords)}], dtype={quoted(node.dtype)})", _ATOM
+        return f"{name(buffer)}[{_subscript(coords)}]"
+    return f"{name(buffer)}.vload([{', '.join(coords)}], dtype={quoted(node.dtype)})"
 
 
-def _address_of(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def pointer(node: Node, operand: Spell, name: Call) -> str:
+    """The pointer to the element that an access names."""
     buffer = node.attrs["buffer"]
+    if buffer.cell:
+        return f"T.address_of({name(buffer)})"
     if node.attrs.get("data"):
-        return f"{buffer.name}.data", _ATOM
-    return f"{buffer.name}.ptr_to([{', '.join(operand(o)[0] for o in node.operands)}])", _ATOM
+        return f"{name(buffer)}.data"
+    return f"{name(buffer)}.ptr_to([{', '.join(operand(o)[0] for o in node.op.split(node.operands)[0])}])"
 
 
-def _shuffle(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _store(node: Node, operand: Spell, name: Call) -> str:
+    """A store as a call; `script` writes the plain ones as assignments."""
+    return f"{CACHED_STORES[node.attrs['cache']]}({pointer(node, operand, name)}, {operand(node.operands[-1])[0]})"
+
+
+def _atomic(node: Node, operand: Spell, name: Call) -> str:
+    values = [operand(o)[0] for o in node.op.split(node.operands)[1]]
+    scope = node.attrs["scope"]
+    extra = [] if scope == "device" else [f"scope={quoted(scope)}"]
+    return f"{node.op.spelling}({', '.join([pointer(node, operand, name), *values, *extra])})"
+
+
+def _shuffle(node: Node, operand: Spell) -> tuple[str, int]:
     width = node.attrs["width"]
     return _call(node.op.spelling, node, operand, () if width == 32 else (f"width={width}",)), _ATOM
 
 
-def _func_call(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _func_call(node: Node, operand: Spell) -> tuple[str, int]:
     attrs = node.attrs
     arguments = [quoted(attrs["name"]), *(operand(o)[0] for o in node.operands), f"source_code={attrs['source_code']!r}"]
     if node.dtype is not None:
@@ -123,7 +149,7 @@ def _func_call(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[
     return f"T.cuda.func_call({', '.join(arguments)})", _ATOM
 
 
-def _leaf(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _leaf(node: Node, operand: Spell) -> tuple[str, int]:
     if node.op is ops.SCOPE_ID:
         return f"T.{node.attrs['kind']}", _ATOM
     if "axis" in node.attrs:
@@ -131,15 +157,21 @@ def _leaf(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, 
     return node.name or node.op.name, _ATOM
 
 
-def _let(node: Node, operand: Callable[[Node], tuple[str, int]]) -> tuple[str, int]:
+def _let(node: Node, operand: Spell) -> tuple[str, int]:
     return f"T.let({operand(node.operands[0])[0]})", _ATOM
 
 
 _LEAVES = (ops.SCALAR, ops.EXTENT, ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.SCOPE_ID, ops.LOOP_VAR)
 
+# How loads and stores with `attrs["cache"]` are called.
+CACHED_LOADS = {hint: f"T.cuda.{'ldg' if hint == 'nc' else 'ld' + hint}" for hint in ("nc", "ca", "cg", "cs", "lu", "cv")}
+CACHED_STORES = {hint: f"T.cuda.st{hint}" for hint in ("wb", "cg", "cs", "wt")}
+
+_ACCESSES = {ops.LOAD: _load, ops.ADDRESS_OF: pointer, ops.STORE: _store}
+
 _SPECIAL = {
     **dict.fromkeys(_LEAVES, _leaf),
-    ops.CONST: _const, ops.LOAD: _load, ops.ADDRESS_OF: _address_of, ops.FUNC_CALL: _func_call, ops.LET: _let,
+    ops.CONST: _const, ops.FUNC_CALL: _func_call, ops.LET: _let,
     ops.SHFL: _shuffle, ops.SHFL_UP: _shuffle, ops.SHFL_DOWN: _shuffle, ops.SHFL_XOR: _shuffle,
 }
 

@@ -9,9 +9,15 @@ from codegen.cuda.templates import Site, template
 from codegen.packets import moves_whole
 from tracer import operations as ops
 
+# CUDA C++ Programming Guide, "Load Functions Using Cache Hints" and "Store Functions Using Cache Hints".
+CACHED_LOADS = {hint: f"__ld{'g' if hint == 'nc' else hint}" for hint in ("nc", "ca", "cg", "cs", "lu", "cv")}
+CACHED_STORES = {hint: f"__st{hint}" for hint in ("wb", "cg", "cs", "wt")}
+
 
 def _load(s: Site) -> Fragment:
     buffer = s.node.attrs["buffer"]
+    if "cache" in s.node.attrs:
+        return fr.call(CACHED_LOADS[s.node.attrs["cache"]], fr.prefix("&", s.printer.element(s.node, buffer.dtype, const=True)))
     if s.dtype is buffer.dtype:
         return s.printer.element(s.node, buffer.dtype, const=True)
     if moves_whole(s.node, s.printer.lowered):

@@ -11,6 +11,7 @@ from codegen.cuda.expressions import Expressions
 from codegen.cuda.fragments import ADDITIVE, Fragment
 from codegen.cuda.helpers import Needs
 from codegen.cuda.integers import write_integer
+from codegen.cuda.memory import CACHED_STORES
 from codegen.cuda.names import Scopes
 from codegen.cuda.templates import Site, form_of
 from codegen.lowered import DeviceHalf
@@ -126,6 +127,9 @@ def _store(out: Statements, node: Node) -> None:
     buffer = node.attrs["buffer"]
     if node in out.initialises:
         _scalar(out, out.initialises[node], node)
+    elif "cache" in node.attrs:
+        place = fr.prefix("&", out.values.element(node, buffer.dtype))
+        out.line(f"{fr.call(CACHED_STORES[node.attrs['cache']], place, out.values.write(value, typed=True)).text};", node.location)
     elif is_packet(node):
         _store_packet(out, node, value)
     elif (update := _update(out, node, value)) is not None:
@@ -179,7 +183,7 @@ def _exact_update(out: Statements, store: Node, value: Node, exact: Int) -> tupl
 
 
 def _is_same_place(out: Statements, store: Node, load: Node) -> bool:
-    if load.op is not ops.LOAD or load in out.values.variables or load.dtype is not store.attrs["buffer"].dtype:
+    if load.op is not ops.LOAD or "cache" in load.attrs or load in out.values.variables or load.dtype is not store.attrs["buffer"].dtype:
         return False
     if load.attrs["buffer"].storage is not store.attrs["buffer"].storage:
         return False

@@ -12,7 +12,7 @@ from tracer.ir import Node
 _FULL_WARP = 0xFFFFFFFF
 
 
-def _mask(s: Site, node: Node) -> Fragment:
+def lane_mask(s: Site, node: Node) -> Fragment:
     """The mask of lanes, in hexadecimal where it is a constant."""
     if node.op is ops.CONST:
         return Fragment(f"{int(node.attrs['value']) & _FULL_WARP:#x}", PRIMARY)
@@ -22,7 +22,7 @@ def _mask(s: Site, node: Node) -> Fragment:
 def _warp_sync(s: Site) -> Fragment:
     mask = s.node.operands[0]
     full = mask.op is ops.CONST and int(mask.attrs["value"]) & _FULL_WARP == _FULL_WARP
-    return fr.call("__syncwarp", *([] if full else [_mask(s, mask)]))
+    return fr.call("__syncwarp", *([] if full else [lane_mask(s, mask)]))
 
 
 def _shuffle(function: str) -> Form:
@@ -32,7 +32,7 @@ def _shuffle(function: str) -> Form:
     def form(s: Site) -> Fragment:
         mask, value, lane = s.node.operands
         width = s.node.attrs.get("width", 32)
-        arguments = [_mask(s, mask), s.printer.write(value, typed=True), s.printer.write(lane)]
+        arguments = [lane_mask(s, mask), s.printer.write(value, typed=True), s.printer.write(lane)]
         return fr.call(function, *arguments, *([] if width == 32 else [Fragment(str(width), PRIMARY)]))
     return form
 

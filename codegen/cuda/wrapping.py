@@ -19,7 +19,7 @@ _RING = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.NEG})
 _PASS_ON = frozenset({*_RING, ops.AND, ops.OR, ops.XOR, ops.NOT, ops.LET})
 _LOOK = frozenset({
     ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV, ops.TRUNCMOD, ops.MIN, ops.MAX, ops.ABS, ops.SHR, ops.SHL, ops.FOR,
-    ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE,
+    ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, ops.POPC, ops.CLZ, ops.FFS, ops.BREV, ops.MATCH_ANY, ops.MATCH_ALL, *ops.REDUCE,
 })
 _ALGEBRA = frozenset({si.SUM, si.PRODUCT, si.SYMBOL, si.CONST})
 
@@ -37,6 +37,8 @@ def wrapping(lowered: Lowered, plan: Schedule) -> set[Node]:
         elif node in lowered.accesses:
             for index in filter(_looks, lowered.accesses[node].written):
                 looked_at.update(lowered.atoms[s] for s in si.free_symbols(index))
+            if node.op in ops.ATOMICS:
+                looked_at.update(node.op.split(node.operands)[1])
         else:
             for position, operand in enumerate(node.operands):
                 if node.op in _LOOK or (node.op is ops.SELECT and position == 0) or (node.op is ops.CAST and _converts(node, operand)):

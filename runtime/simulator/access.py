@@ -53,7 +53,7 @@ def _decl(c: Compiler, node: Node) -> tuple[Run, bool]:
 @statement(op.LOAD)
 def _load(c: Compiler, node: Node) -> tuple[Run, bool]:
     assert node.dtype is not None
-    access = _Access(c, node, "load", node.dtype.lanes)
+    access = Access(c, node, "load", node.dtype.lanes)
     write, storage = c.define(node), access.element
 
     def run(agent: Agent, frame: Frame) -> None:
@@ -73,7 +73,7 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
     *_, stored = node.operands
     assert stored.dtype is not None
     value, lanes = c.narrow(stored), stored.dtype.lanes
-    access = _Access(c, node, "store", lanes)
+    access = Access(c, node, "store", lanes)
     storage = access.element
 
     def run(agent: Agent, frame: Frame) -> None:
@@ -100,7 +100,7 @@ class _Coordinate(NamedTuple):
     further: int
 
 
-class _Access:
+class Access:
     """What loads and stores share: where the elements are, and whether they may be touched."""
 
     def __init__(self, c: Compiler, node: Node, kind: str, lanes: int) -> None:

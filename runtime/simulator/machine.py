@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from codegen.lowered import DeviceHalf
-from runtime.simulator import access, control, convergent  # noqa: F401  (they register their statements)
+from runtime.simulator import access, atomics, bits, control, convergent, order, votes  # noqa: F401  (they register their statements)
 from runtime.simulator.agent import Agent, Arrival, line
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import global_memory

@@ -73,7 +73,7 @@ class Counter(NamedTuple):
     """What one entry of `Agent.counts` counts."""
 
     node: Node
-    kind: str | None        # "load" or "store" for an access
+    kind: str | None        # "load", "store" or "atomic" for an access
 
 
 class Program(NamedTuple):

@@ -10,11 +10,11 @@ from tracer.ir import Location
 
 @dataclass(frozen=True, slots=True)
 class AccessCount:
-    """One load or store statement: `threads` executions of `bytes_each` bytes."""
+    """One load, store or atomic statement: `threads` executions of `bytes_each` bytes."""
 
     buffer: str
     scope: str
-    kind: str                     # "load" or "store"
+    kind: str                     # "load", "store" or "atomic"
     location: Location | None
     bytes_each: int
     threads: int
@@ -30,7 +30,7 @@ class Report:
     """Counts of one simulated launch; `str(report)` is a table.
 
     * `instructions`: operation name -> executions, one a thread.
-    * `accesses`: one row a load or store statement, in program order.
+    * `accesses`: one row a load, store or atomic statement, in program order.
     * `notes`: what is legal and yet worth a look, such as a barrier that some threads no longer reach.
     """
 

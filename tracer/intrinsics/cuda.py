@@ -8,13 +8,12 @@ from typing import Any
 from tracer import operations as ops
 from tracer.buffers import Buffer
 from tracer.dtypes import DType, dtype
-from tracer.ir import Node
+from tracer.intrinsics.operands import FULL_MASK, lane_mask
 from tracer.operations import Operation
-from tracer.recorder import Recorder, current
+from tracer.recorder import current
 from tracer.values import Value, as_node, cast, wrap
 
-UINT32, INT32 = dtype("uint32"), dtype("int32")
-FULL_MASK = 0xFFFFFFFF
+INT32 = dtype("int32")
 SHUFFLED = ("int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64")
 
 
@@ -26,11 +25,7 @@ def cta_sync() -> None:
 def warp_sync(mask: Any = FULL_MASK) -> None:
     """Barrier of the lanes of `mask` (`__syncwarp`)."""
     recorder = current()
-    recorder.record(ops.WARP_SYNC, [_mask(mask, recorder)])
-
-
-def _mask(mask: Any, recorder: Recorder) -> Node:
-    return cast(as_node(mask, UINT32, recorder), UINT32)
+    recorder.record(ops.WARP_SYNC, [lane_mask(mask, recorder)])
 
 
 def _shuffle(op: Operation, meaning: str) -> Callable[..., Value]:
@@ -42,7 +37,7 @@ def _shuffle(op: Operation, meaning: str) -> Callable[..., Value]:
             recorder.fail(f"`{op.name}` moves {', '.join(SHUFFLED)}; not {node.dtype}", node)
         if width not in (1, 2, 4, 8, 16, 32):
             recorder.fail(f"`{op.name}`: width={width!r}; it is 1, 2, 4, 8, 16 or 32")
-        operands = [_mask(mask, recorder), node, cast(as_node(lane, INT32, recorder), INT32)]
+        operands = [lane_mask(mask, recorder), node, cast(as_node(lane, INT32, recorder), INT32)]
         return wrap(recorder.record(op, operands, node.dtype, {"width": int(width)}), recorder)
 
     shuffle.__name__ = shuffle.__qualname__ = op.name.removeprefix("cuda.")

@@ -1,0 +1,33 @@
+"""Fences, pauses and the clock: threads of a chunk run in lockstep and one after the other, so that there is nothing to wait for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runtime.simulator.agent import Agent
+from runtime.simulator.frames import Frame
+from runtime.simulator.program import Compiler, Run, statement
+from tracer import operations as op
+from tracer.ir import Node
+
+
+@statement(*op.FENCES, op.NANO_SLEEP)
+def _nothing(c: Compiler, node: Node) -> tuple[Run, bool]:
+    counter = c.count(node)
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+
+    return run, False
+
+
+@statement(op.CLOCK64)
+def _clock(c: Compiler, node: Node) -> tuple[Run, bool]:
+    """The operations that the chunk's threads have run so far: deterministic, and more at every reading."""
+    counter, write = c.count(node), c.define(node)
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+        write(agent, frame, np.int64(sum(agent.counts)))
+
+    return run, False

@@ -1,0 +1,61 @@
+"""`T.cuda`: atomic operations on an element of global or shared memory. Each gives the value that it found.
+
+`scope` says among whose threads the operation is atomic: "block", "device" (the default) or "system". The order is relaxed: a fence or
+a barrier orders other accesses around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tracer import operations as ops
+from tracer.errors import DTypeError
+from tracer.intrinsics.operands import element, exactly
+from tracer.operations import Operation
+from tracer.recorder import current
+from tracer.values import Value, wrap
+
+SCOPES = ("block", "device", "system")
+# CUDA C++ Programming Guide, "Atomic Functions": the dtypes that each takes.
+_WORDS = ("int32", "uint32", "int64", "uint64")
+DTYPES: dict[str, tuple[str, ...]] = {
+    "add": (*_WORDS, "float16", "bfloat16", "float32", "float64"), "sub": ("int32", "uint32"),
+    "min": _WORDS, "max": _WORDS, "and": _WORDS, "or": _WORDS, "xor": _WORDS,
+    "exch": (*_WORDS, "float32"), "cas": ("uint16", *_WORDS), "inc": ("uint32",), "dec": ("uint32",),
+}
+_MEANINGS = {
+    "add": "old + value (wraps)", "sub": "old - value (wraps)", "min": "the lesser of old and value", "max": "the greater of old and value",
+    "and": "old & value", "or": "old | value", "xor": "old ^ value", "exch": "value", "cas": "value where old == compare, else old",
+    "inc": "0 where old >= limit, else old + 1", "dec": "limit where old is 0 or > limit, else old - 1",
+}
+
+
+def _atomic(op: Operation) -> Callable[..., Value]:
+    name = op.name.removeprefix("cuda.atomic_")
+    arity = len(op.operands) - 1
+
+    def atomic(pointer: Any, *values: Any, scope: str = "device") -> Value:
+        recorder = current()
+        recorder.observe()
+        buffer, coords = element(pointer, op.name, recorder)
+        if len(values) != arity:
+            recorder.fail(f"T.{op.name}(pointer, {', '.join(op.operands[1:])}) takes {arity} operand(s) behind the pointer, got {len(values)}")
+        if scope not in SCOPES:
+            recorder.fail(f"`{op.name}`: scope={scope!r}; it is {', '.join(map(repr, SCOPES))}")
+        if buffer.scope == "local":
+            recorder.fail(f"`{op.name}` on {buffer.name!r}, which is each thread's own; atomics are for global and shared memory")
+        if buffer.dtype.name not in DTYPES[name]:
+            recorder.fail(f"`{op.name}` of {buffer.dtype}: the hardware has it for {', '.join(DTYPES[name])}", kind=DTypeError)
+        if buffer.dtype.bits == 16 and buffer.dtype.is_float and scope != "device":
+            recorder.fail(f"`{op.name}` of {buffer.dtype} has no scope={scope!r}; leave it out", kind=DTypeError)
+        operands = [exactly(value, buffer.dtype, op.name, recorder) for value in values]
+        return wrap(recorder.record(op, [*coords, *operands], buffer.dtype, {"buffer": buffer, "scope": scope}), recorder)
+
+    atomic.__name__ = atomic.__qualname__ = f"atomic_{name}"
+    atomic.__doc__ = (f"`atomic_{name}(pointer, {', '.join(op.operands[1:])}, scope=\"device\")`: write {_MEANINGS[name]}; give the old value. "
+                      f"For {', '.join(DTYPES[name])} ({op.source}).")
+    return atomic
+
+
+ATOMICS = {op.name.removeprefix("cuda."): _atomic(op) for op in ops.ATOMICS}
