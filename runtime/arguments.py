@@ -138,10 +138,27 @@ def strides_differ(array: Array, wanted: tuple[int, ...]) -> bool:
 
 
 def overlap(a: Array, b: Array) -> bool:
-    """True where two arrays share a byte."""
+    """True where two arrays share a byte, as far as their spans tell; columns of one array that lie side by side do not."""
     if a.empty or b.empty or a.device != b.device:
         return False
-    return a.lowest < b.lowest + b.span * b.itemsize and b.lowest < a.lowest + a.span * a.itemsize
+    apart = a.lowest >= b.lowest + b.span * b.itemsize or b.lowest >= a.lowest + a.span * a.itemsize
+    return not apart and not _side_by_side(a, b)
+
+
+def _side_by_side(a: Array, b: Array) -> bool:
+    """Whether rows of one lie between rows of the other: the same distance from row to row, within which both have room."""
+    (period, width), (other, beside) = _rows(a), _rows(b)
+    if period != other or period == 0:
+        return False
+    start = (b.lowest - a.lowest) % period
+    return start >= width and start + beside <= period
+
+
+def _rows(array: Array) -> tuple[Stride, Stride]:
+    """The greatest stride, and what an array takes beside it, in bytes."""
+    steps = [(abs(step), size) for step, size in zip(array.strides, array.shape) if size > 1]
+    step, size = max(steps, default=(0, 1))
+    return step * array.itemsize, (array.span - (size - 1) * step) * array.itemsize
 
 
 def storage_view(array: Array, offset: int, size: int) -> np.ndarray[Any, Any]:

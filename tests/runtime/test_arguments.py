@@ -64,6 +64,15 @@ def test_a_nan_is_held():
     assert np.isnan(held("float32", float("nan")))
 
 
+def test_columns_side_by_side_do_not_overlap():
+    base = np.zeros((4, 16), "float32")
+    left, right, middle, all_but_last = (array_of(x) for x in (base[:, :8], base[:, 8:], base[:, 4:12], base[:3]))
+    assert not overlap(left, right) and not overlap(right, left)
+    assert overlap(left, middle) and overlap(middle, right) and overlap(left, all_but_last)
+    assert not overlap(array_of(base[:, 2:6]), array_of(base[::-1, 6:]))
+    assert overlap(array_of(base[:, :2]), array_of(base.reshape(-1)[15:63].reshape(3, 16)[:, :2]))      # it runs into the next row
+
+
 def test_overlap():
     base = np.zeros(32, "float32")
     parts = [array_of(base[:16]), array_of(base[15:20]), array_of(base[16:]), array_of(base[20:20])]
