@@ -304,7 +304,7 @@ def compose(outer: TileLayout, inner: TileLayout) -> TileLayout:
 
     The strides of `inner`, by size, cut the index space of `outer` into digits: [.., e1, s1/(s2*e2), e2, ..]. When `outer` can be
     grouped by them, no sum of inner steps carries from one digit into the next, and each inner iter becomes the iters of its
-    digit.
+    digit. Symbolic strides are taken as positive, as extents are.
     """
     def refuse(why: str) -> LayoutError:
         return LayoutError(f"{outer.notation()} after {inner.notation()} is no layout: {why}")
@@ -318,26 +318,27 @@ def compose(outer: TileLayout, inner: TileLayout) -> TileLayout:
     if ordered is None:
         raise refuse("the order of the inner strides is not known")
     size = product(i.extent for i in outer.shard)
+    known = _positive(size, *(x for i in moving for x in (i.extent, i.stride)))
     shape: list[Value] = []
     where: dict[int, int] = {}
     step = size
     for i in reversed(ordered):
         above = lower(i.extent * i.stride)
-        if not divides(above, step):
+        if not divides(above, step, known):
             raise refuse(f"the steps of {i} do not fit between those of the others, or into {size}")
-        shape.append(quotient(step, above))
+        shape.append(quotient(step, above, known))
         where[id(i)] = len(shape)
         shape.append(i.extent)
         step = i.stride
     shape.append(step)
     start = inner.offsets.get(m, 0)
-    grouped, seps = outer.canonicalize().group(tuple(shape))
+    grouped, seps = outer.canonicalize().group(tuple(shape), known)
     parts = [list(grouped.shard[lo:hi]) for lo, hi in zip(seps, seps[1:])]
     begin: list[Value] = []
     rest: Any = start
     for e in reversed(shape):
-        begin.insert(0, simple(rest % e))
-        rest = simple(rest // e)
+        begin.insert(0, simple(rest % e, known))
+        rest = simple(rest // e, known)
     if not same(rest, 0) or not all(same(begin[d], 0) for d in where.values()):
         raise refuse(f"the inner offset {start} carries into its own steps")
     offset = outer.offsets
@@ -364,17 +365,18 @@ def complement(layout: TileLayout, size: Any = None) -> TileLayout:
     ordered = rising(along(layout.shard, where))
     if ordered is None:
         raise refuse("the order of its strides is not known")
+    known = _positive(total, *(x for i in ordered for x in (i.extent, i.stride)))
     gaps: list[Iter] = []
     step: Value = 1
     for i in ordered:
-        if not divides(step, i.stride) or holds(i.stride > 0) is False:
+        if not divides(step, i.stride, known) or holds(i.stride > 0) is False:
             raise refuse(f"the smaller iters reach {step}, which does not divide the stride of {i}")
-        gaps.insert(0, Iter(quotient(i.stride, step), step, where))
+        gaps.insert(0, Iter(quotient(i.stride, step, known), step, where))
         step = lower(i.extent * i.stride)
     if size is None:
         total = lower(-(-total // step) * step)
-    elif not divides(step, total):
+    elif not divides(step, total, known):
         raise refuse(f"it comes in blocks of {step}, which do not divide {total}")
-    gaps.insert(0, Iter(quotient(total, step), step, where))
+    gaps.insert(0, Iter(quotient(total, step, known), step, where))
     return layout.rebuilt(gaps).canonicalize()
 

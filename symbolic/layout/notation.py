@@ -31,7 +31,7 @@ class Iter:
     axis: Axis = m
 
     def __post_init__(self) -> None:
-        if self.extent.__class__ is int and self.extent < 0:  # type: ignore[operator]
+        if self.extent.__class__ is int and self.extent < 0:
             raise LayoutError(f"extent {self.extent} is negative")
 
     def __repr__(self) -> str:

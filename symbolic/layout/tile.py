@@ -348,7 +348,10 @@ class TileLayout:
         return algebra.other_summand(self, total, interleaved_shape, left_shape, own=0)
 
     def slice(self, shape: Sequence[Any], region: Sequence[tuple[Any, Any]], facts: Facts | None = None) -> TileLayout:
-        """The layout of the part `[begin, end)` of each dimension. Raises LayoutError out of bounds, and where no layout is it."""
+        """The layout of the part `[begin, end)` of each dimension, which may be symbolic.
+
+        Raises LayoutError where no layout is it, and for bounds that are provably outside; undecided ones are taken as meant.
+        """
         from symbolic.layout import algebra
         return algebra.slice_layout(self, shape, region, facts)
 

@@ -133,6 +133,30 @@ def test_apply_with_facts() -> None:
     assert repr(TileLayout(S[8 * n:2]).group((n, 8))) == "(TileLayout(S[(n, 8):(16, 2)]), [0, 1, 2])"
 
 
+def test_symbols_go_through_the_algebra() -> None:
+    """With n = 5, b = 3, k = 7 the results are those of the numbers."""
+    n, b, k = named("n"), named("b"), named("k")
+    rows, atom = TileLayout(S[(n, 64):(k * 64, 1)] + b), TileLayout(S[(8, 4, 2):(4@laneid, 1@laneid, 1)])
+    facts = Facts()
+    facts.bound(b, 0, n - 1)
+    made = {
+        "TileLayout(S[(2, 32):(k*64, 1)] + b*k*64 + b + 16)": rows.slice((n, 64), [(b, b + 2), (16, 48)], facts),
+        "TileLayout(S[(64, n):(1, k*64)] + b)": rows.permute((n, 64), (1, 0)),
+        "TileLayout(S[(n, 8, 4, 4, 2):(8, 4@laneid, 2, 1@laneid, 1)])": atom.tile_to((8 * n, 32), (8, 8)),
+        "TileLayout(S[(n, 8, 4, 4, 2):(8, 4@laneid, 2, 1@laneid, 1)] + n@warpid)": atom.rebuilt(offset={warpid: n}).tile_to((8 * n, 32), (8, 8)),
+        "TileLayout(S[(n, 32):(k*32, 1)])": TileLayout(S[(n, 64):(k * 64, 1)]).pack(2),
+        "TileLayout(S[(n, 64, 2):(k*128, 2, 1)] + b*2)": rows.unpack(2),
+        "TileLayout(S[(k, n, 64):(0, k*64, 1)] + b)": rows.broadcast(k, 0),
+        "TileLayout(S[(8, n):(n, 1)])": TileLayout(S[8 * n]).compose(TileLayout(S[(8, n):(n, 1)])),
+        "TileLayout(S[(n, 8):(1, n)])": TileLayout(S[(n, 8):(1, n)]).canonicalize(),
+        "TileLayout(S[n:8])": TileLayout(S[8:1]).complement(8 * n),
+    }
+    assert {text: repr(layout) for text, layout in made.items()} == {text: text for text in made}
+    assert atom.is_tile_inner(atom.tile_to((8 * n, 32), (8, 8)), (8 * n, 32), (8, 8)) == TileLayout(S[n, 4])
+    assert repr(rows.inverse().coordinate((n, 64), m=named("a"))) == "((a - b)//(k*64), (a - b) % (k*64))"
+    assert str(rows.storage().span()) == "k*(n - 1)*64 + b + 64"
+
+
 N = named("n")
 REFUSED = [
     (lambda: TileLayout(S[(4, 8):(1,)]), "S[(4, 8):(1,)] has 2 extents and 1 strides"),
@@ -239,6 +263,8 @@ REFUSED = [
                                                         "float6_e2m3fn, float6_e3m2fn, float4_e2m1fn"),
     (lambda: mma_shared_layout("float16", "128B", (0, 64)), "shape (0, 64) must have positive extents"),
     (lambda: get_swizzle_mode(ComposeLayout(3, 3, 3, swizzle_inner=False)), "Swizzle(per_element=3, swizzle_len=3, atom_len=3, swizzle_inner=False) is no "
+     "hardware mode: those XOR bits 3 and up of the 16-byte chunk number into its low ones (swizzle_inner=True)"),
+    (lambda: get_swizzle_mode(ComposeLayout(3, 3, 3), "float32"), "Swizzle(per_element=3, swizzle_len=3, atom_len=3, swizzle_inner=True) is no "
      "hardware mode: those XOR bits 3 and up of the 16-byte chunk number into its low ones (swizzle_inner=True)"),
     (lambda: tmem_datapath_layout("H", 128, 64), "datapath 'H' is not known; known are A, B, C, D, E, F, G"),
     (lambda: tmem_datapath_layout("F", 128, 64), "datapath F (M = 64, cta_group::1) has 64 rows, not 128"),
