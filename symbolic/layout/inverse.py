@@ -374,7 +374,7 @@ def complement(layout: TileLayout, size: Any = None) -> TileLayout:
         gaps.insert(0, Iter(quotient(i.stride, step, known), step, where))
         step = lower(i.extent * i.stride)
     if size is None:
-        total = lower(-(-total // step) * step)
+        total = simple((total + step - 1) // step * step)
     elif not divides(step, total, known):
         raise refuse(f"it comes in blocks of {step}, which do not divide {total}")
     gaps.insert(0, Iter(quotient(total, step, known), step, where))

@@ -18,7 +18,7 @@ from symbolic.layout.axes import Axis, axis, m
 from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import S
 from symbolic.layout.tile import TileLayout
-from symbolic.layout.values import in_kind, simple, sympy_symbols
+from symbolic.layout.values import in_kind, simple, sympy_symbols, write
 
 if TYPE_CHECKING:
     from symbolic.layout.banks import BankConflicts
@@ -157,8 +157,8 @@ class ComposeLayout:
             return 1
         s = self.swizzle
         block = 1 << (s.per_element + s.swizzle_len + (0 if s.swizzle_inner else s.atom_len))
-        span = self.tile_layout.span()
-        return span if s.swizzle_len == 0 else -(-span // block) * block
+        span = self.tile_layout._span([m])
+        return write(span if s.swizzle_len == 0 else simple((span + block - 1) // block * block), self.tile_layout._symbols)
 
     @property
     def shard(self) -> Any:

@@ -10,7 +10,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symbolic import Facts, Symbol, const, from_sympy, named, substitute, text, to_int
+from symbolic import Facts, FloorDiv, Symbol, const, from_sympy, named, substitute, text, to_int
 from symbolic.layout import AXES, ComposeLayout, Iter, LayoutError, R, S, TileLayout, laneid, warpid
 from symbolic.layout.values import product
 from tests.layout.strategies import bijections, coordinates, defined, layouts, layouts_and_shapes, shapes_of, table
@@ -440,3 +440,5 @@ def test_kinds_in_kinds_out() -> None:
     rows = TileLayout(S[(n, 8):(16, 1)])
     assert rows.size() == 8 * n and rows.span() == 16 * n - 8 and rows.extents == (n, 8)
     assert repr(TileLayout(S[(i, 8):(16, 1)]).size()) == "i*8"
+    assert ComposeLayout(3, 3, 3, TileLayout(S[(n, 8, 64):(512, 64, 1)])).span() == 512 * n
+    assert ComposeLayout(3, 3, 3, TileLayout(S[n:1])).span() == 64 * FloorDiv(n + 63, 64)
