@@ -25,8 +25,8 @@ def browser() -> str:
     return found
 
 
-def run_in(page: str, script: str, folder: Path) -> Any:
-    """What `script` returns when it runs at the end of `page`, in a fresh browser, as JSON."""
+def run_in(page: str, script: str, folder: Path, fragment: str = "") -> Any:
+    """What `script` returns when it runs at the end of `page`, opened at `#fragment` in a fresh browser, as JSON."""
     file = folder / "page.html"
     file.write_text(page.replace("</body>", f"""<script>
 const answer = document.createElement("pre");
@@ -35,7 +35,8 @@ try {{ answer.textContent = JSON.stringify((() => {{ {script} }})()); }}
 catch (error) {{ answer.textContent = JSON.stringify({{failed: String(error.stack)}}); }}
 document.body.append(answer);
 </script></body>"""), encoding="utf-8")
-    done = subprocess.run([browser(), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", file.as_uri()],
+    done = subprocess.run([browser(), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom",
+                           file.as_uri() + (f"#{fragment}" if fragment else "")],
                           capture_output=True, text=True, timeout=120)
     _, found, rest = done.stdout.partition('<pre id="answer">')
     assert found, f"the browser gave no answer (exit {done.returncode}):\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"

@@ -167,10 +167,14 @@ def test_lines_by_banks_colours_examples_and_the_address(tmp_path: Path) -> None
     assert parse_qs(urlsplit(answer["banks"]["hash"]).fragment)["color"] == ["bank"]
 
 
-def test_the_fragment_of_the_address_is_read(tmp_path: Path) -> None:
-    moved = page().replace("start();\n</script>", 'location.hash = "#layout=S[(4, 8):(1, 4)]&shape=4, 8&color=j"; start();\n</script>')
-    answer = run_in(moved, 'return [$("layout").value, $("shape").value, $("color").value, $("formulas").textContent];', tmp_path)
-    assert answer == ["S[(4, 8):(1, 4)]", "4, 8", "j", "m = j*4 + i"]
+def test_the_page_opens_at_the_layout_asked_for(tmp_path: Path) -> None:
+    """The address that `python -m symbolic.layout` opens, sums and all; and the page's own address brings its state back."""
+    asked = main(["S[(4, 8):(1, 4)] + 5", "4, 8", "-o", str(tmp_path / "own.html"), "--no-open"])
+    see = 'return [$("layout").value, $("shape").value, $("color").value, $("formulas").textContent, location.hash.slice(1)];'
+    answer = run_in(page(), see, tmp_path, urlsplit(asked).fragment)
+    assert answer[:4] == ["S[(4, 8):(1, 4)] + 5", "4, 8", "m", "m = j*4 + i + 5"]
+    again = run_in(page(), see, tmp_path, answer[4].replace("color=m", "color=j"))
+    assert again[:4] == ["S[(4, 8):(1, 4)] + 5", "4, 8", "j", "m = j*4 + i + 5"]
 
 
 # ---- without a browser -----------------------------------------------------------------------------------------------------
