@@ -205,3 +205,36 @@ def test_arrays_that_a_layout_does_not_fit_are_not_touched():
     with pytest.raises(ArgumentValueError, match=r"B.strides: expected \(8, 1\) elements \(compact, row-major\), got \(16, 1\)"):
         dense(np.ones((4, 8), "float32"), base[:, :8])
     assert not base.any()
+
+
+def test_a_view_that_moves_with_a_loop():
+    @trace
+    def kernel(A: T.Buffer((4, 32), "float32"), B: T.Buffer((4, 32), "float32")):
+        T.device_entry()
+        tx = T.thread_id([32])
+        smem = T.alloc_buffer((64,), "float32", scope="shared.dyn")
+        for k in T.serial(4):
+            stage = T.decl_buffer((32,), "float32", data=smem.data, elem_offset=(k % 2) * 32)
+            stage[tx] = A[k, tx]
+            T.cuda.cta_sync()
+            B[k, tx] = stage[31 - tx] + smem[(k % 2) * 32]
+            T.cuda.cta_sync()
+
+    assert "smem[k % 2 * 32 + tx] = A_ptr[k * 32 + tx];" in kernel.cuda_source(locations=False)
+    a, b = np.arange(128, dtype="float32").reshape(4, 32), zeros(4, 32)
+    kernel(a, b)
+    assert np.array_equal(b, a[:, ::-1] + a[:, :1])
+
+
+def test_a_view_that_leaves_its_memory_in_some_iteration_is_found():
+    @trace
+    def kernel(A: T.Buffer((4, 32), "float32"), B: T.Buffer((4, 32), "float32")):
+        T.device_entry()
+        tx = T.thread_id([32])
+        smem = T.alloc_buffer((96,), "float32", scope="shared.dyn")
+        for k in T.serial(4):
+            stage = T.decl_buffer((32,), "float32", data=smem.data, elem_offset=k * 32)
+            stage[tx] = A[k, tx]
+        B[0, tx] = smem[tx]
+
+    assert message(OutOfBoundsError, kernel, zeros(4, 32), zeros(4, 32)) == "store of stage[0] touches element 96 of smem, which has 96"
