@@ -20,8 +20,9 @@ def minimum(half: DeviceHalf) -> str:
 
 def check(half: DeviceHalf, arch: str) -> None:
     """Raise `CompileError`, naming operation and line, where `arch` ("sm_90a") lacks an operation of `half`."""
+    given = number(arch)
     for since, what, location in _needs(half):
-        if number(arch) < number(since):
+        if given < number(since):
             raise CompileError(f"{half.name} cannot be compiled for {arch}: {what}{f' at {location}' if location else ''} needs {since} or later")
 
 

@@ -219,6 +219,7 @@ def scope_value(kind: str, size: int) -> Value:
     if not nodes:
         nodes = [_scope_node(kind, 0, si.const(size), recorder)]
         recorder.function.scope_ids.extend(nodes)
+        nodes[0].name = kind
     elif nodes[0].attrs["extent"] is not si.const(size):
         recorder.fail(f"T.{kind} was declared with extent {_texts([nodes[0].attrs['extent']], recorder)}, and {size} is needed here")
     return wrap(nodes[0], recorder)

@@ -101,6 +101,7 @@ class Printer:
         for parameter in source.parameters:
             buffer = parameter.buffer
             if parameter.kind == "handle" and buffer is not None:
+        self.acting: set[Node] = set()      # the values whose expression does more than read
                 self.write(f"{self.buffer(buffer)} = T.match_buffer({self.names(parameter, parameter.name)}, {self.buffer_options(buffer)})")
         assumed = {node: None for node, _ in source.assumptions}
         self.region(source.host, keep=assumed)
@@ -243,7 +244,10 @@ class Printer:
             self.inline = {}
             if mine:
                 self.flush()
-        if not (node.op.pure or node.op is ops.LOAD):
+        acts = not (node.op.pure or node.op is ops.LOAD)
+        if acts or any(operand in self.acting for operand in self.inline):
+            self.acting.add(node)
+        if acts:
             self.flush()
 
     inline: dict[Node, tuple[str, int]] = {}
@@ -256,6 +260,8 @@ class Printer:
         return self.name(node), 9
 
     def expression(self, node: Node) -> tuple[str, int]:
+        if any(waiting in self.acting for waiting, _ in self.pending):
+            self.flush()      # what it does comes before this line
         return spell(node, self.operand, self.buffer)
 
 

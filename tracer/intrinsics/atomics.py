@@ -47,7 +47,7 @@ def _atomic(op: Operation) -> Callable[..., Value]:
             recorder.fail(f"`{op.name}` on {buffer.name!r}, which is each thread's own; atomics are for global and shared memory")
         if buffer.dtype.name not in DTYPES[name]:
             recorder.fail(f"`{op.name}` of {buffer.dtype}: the hardware has it for {', '.join(DTYPES[name])}", kind=DTypeError)
-        if buffer.dtype.bits == 16 and buffer.dtype.is_float and scope != "device":
+        if buffer.dtype.bits == 16 and scope != "device":
             recorder.fail(f"`{op.name}` of {buffer.dtype} has no scope={scope!r}; leave it out", kind=DTypeError)
         operands = [exactly(value, buffer.dtype, op.name, recorder) for value in values]
         return wrap(recorder.record(op, [*coords, *operands], buffer.dtype, {"buffer": buffer, "scope": scope}), recorder)
