@@ -293,14 +293,14 @@ def _sympy(value: Int, names: dict[Int, str] | None) -> Any:
     return to_sympy(value, names)
 
 
+_KINDS = {Effect.READ: "load", Effect.WRITE: "store", Effect.READ | Effect.WRITE: "atomic"}
+
+
 def public_accesses(lowered: Lowered) -> list[Access]:
     """Every load, store and atomic in program order; mutable scalars are not listed."""
     names = atom_names(lowered)
     found = []
     for node, access in lowered.accesses.items():
-_KINDS = {Effect.READ: "load", Effect.WRITE: "store", Effect.READ | Effect.WRITE: "atomic"}
-
-
         if node.op is ops.ADDRESS_OF or access.buffer.cell:
             continue
         kind = _KINDS[node.op.effect]

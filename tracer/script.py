@@ -78,6 +78,7 @@ class Printer:
         self.depth = 0
         self.uses = _uses(function)
         self.pending: list[tuple[Node, tuple[str, int]]] = []
+        self.acting: set[Node] = set()      # the values whose expression does more than read
         for parameter in function.parameters:
             self.names(parameter, parameter.name)
             self.names.share(parameter, parameter.node, parameter.buffer if parameter.kind == "buffer" else None)
@@ -101,7 +102,6 @@ class Printer:
         for parameter in source.parameters:
             buffer = parameter.buffer
             if parameter.kind == "handle" and buffer is not None:
-        self.acting: set[Node] = set()      # the values whose expression does more than read
                 self.write(f"{self.buffer(buffer)} = T.match_buffer({self.names(parameter, parameter.name)}, {self.buffer_options(buffer)})")
         assumed = {node: None for node, _ in source.assumptions}
         self.region(source.host, keep=assumed)
@@ -224,6 +224,8 @@ class Printer:
             self.assign(node, expression[0])
 
     def assign(self, node: Node, expression: str) -> None:
+        if any(waiting in self.acting for waiting, _ in self.pending):
+            self.flush()      # what it does comes before this line
         # Reading a mutable scalar into a variable takes its value now: `+x`.
         self.write(f"{self.name(node)} = {'+' if _is_cell_load(node) else ''}{expression}")
 
@@ -260,8 +262,6 @@ class Printer:
         return self.name(node), 9
 
     def expression(self, node: Node) -> tuple[str, int]:
-        if any(waiting in self.acting for waiting, _ in self.pending):
-            self.flush()      # what it does comes before this line
         return spell(node, self.operand, self.buffer)
 
 
@@ -289,13 +289,13 @@ def _is_cell_load(node: Node) -> bool:
 def _evaluation_order(node: Node) -> list[Node]:
     """The operands in the order in which Python evaluates them: a mutable scalar is read last, by the operation itself."""
     operands = list(dict.fromkeys(node.operands))
+    if node.op in ops.ATOMICS or "cache" in node.attrs:        # a pointer is made, its cells read, before the values are evaluated
+        coords, values = node.op.split(node.operands)
+        return list(dict.fromkeys([*coords, *(o for o in values if not _is_cell_load(o)), *(o for o in values if _is_cell_load(o))]))
     if node.op is ops.STORE and node.operands[-1].dtype is node.attrs["buffer"].dtype and not node.attrs["buffer"].cell:
         operands = list(dict.fromkeys([node.operands[-1], *node.operands[:-1]]))       # B[i] = v evaluates v before i
     return [o for o in operands if not _is_cell_load(o)] + [o for o in operands if _is_cell_load(o)]
 
-    if node.op in ops.ATOMICS or "cache" in node.attrs:        # a pointer is made, its cells read, before the values are evaluated
-        coords, values = node.op.split(node.operands)
-        return list(dict.fromkeys([*coords, *(o for o in values if not _is_cell_load(o)), *(o for o in values if _is_cell_load(o))]))
 
 # ---------------------------------------------------------------------- statements
 
