@@ -418,6 +418,270 @@ def three_dimensions(A: T.Buffer((2, 3, 4, 5), "int32"), B: T.Buffer((2, 3, 4, 5
     B[by, bx, ty, tx] = A[by, bx, ty, tx] + 1
 
 
+# ---------------------------------------------------------------------- atomics, votes, bits
+
+@case(ints((4, 64), low=0, high=16), ((16,), np.int32), lambda a: np.bincount(a.reshape(-1), minlength=16).astype(np.int32))
+def histogram(A: T.Buffer((4, 64), "int32"), B: T.Buffer((16,), "int32")):
+    T.device_entry()
+    tx = T.thread_id([64])
+    counts = T.alloc_shared((16,), "int32")
+    with T.If(tx < 16):
+        counts[tx] = 0
+        B[tx] = 0
+    T.cuda.cta_sync()
+    for row in T.serial(4):
+        T.cuda.atomic_add(counts.ptr_to([A[row, tx]]), 1)
+    T.cuda.cta_sync()
+    with T.If(tx < 16):
+        T.cuda.atomic_add(B.ptr_to([tx]), counts[tx])
+
+
+@case(ints((256,), dtype=np.uint32, low=0, high=2**32), ((8,), np.uint32), lambda a: np.array(
+    [a.sum(dtype=np.uint32), -a.sum(dtype=np.uint32), a.min(), a.max(), np.bitwise_and.reduce(a | 1), np.bitwise_or.reduce(a & 0xFFFF),
+     np.bitwise_xor.reduce(a), 256 % 7]))
+def atomics(A: T.Buffer((256,), "uint32"), B: T.Buffer((8,), "uint32")):
+    T.device_entry()
+    tx = T.thread_id([256])
+    with T.If(tx < 8):
+        B[tx] = T.select((tx == 2) | (tx == 4), T.uint32(0xFFFFFFFF), T.uint32(0))
+    T.cuda.cta_sync()
+    a = A[tx]
+    T.cuda.atomic_add(B.ptr_to([0]), a)
+    T.cuda.atomic_sub(B.ptr_to([1]), a, scope="block")
+    T.cuda.atomic_min(B.ptr_to([2]), a)
+    T.cuda.atomic_max(B.ptr_to([3]), a, scope="system")
+    T.cuda.atomic_and(B.ptr_to([4]), a | 1)
+    T.cuda.atomic_or(B.ptr_to([5]), a & 0xFFFF)
+    T.cuda.atomic_xor(B.ptr_to([6]), a)
+    T.cuda.atomic_inc(B.ptr_to([7]), 6)
+
+
+@case(ints((128,), dtype=np.int64, low=-2**62, high=2**62), ((6,), np.int64), lambda a: np.array(
+    [a.sum(), a.min(), a.max(), np.bitwise_and.reduce(a), np.bitwise_or.reduce(a), np.bitwise_xor.reduce(a)]))
+def wide_atomics(A: T.Buffer((128,), "int64"), B: T.Buffer((6,), "int64")):
+    T.device_entry()
+    tx = T.thread_id([128])
+    with T.If(tx < 6):
+        B[tx] = T.select((tx == 1) | (tx == 2), A[0], T.select(tx == 3, T.int64(-1), T.int64(0)))
+    T.cuda.cta_sync()
+    for k, name in enumerate(("add", "min", "max", "and", "or", "xor")):
+        getattr(T.cuda, f"atomic_{name}")(B.ptr_to([k]), A[tx])
+
+
+def _float_atomics(dtype: str) -> Any:
+    """Sums of whole numbers, which every order gives exactly."""
+    def float_atomics(A: T.Buffer((64,), dtype), B: T.Buffer((2,), dtype)):
+        T.device_entry()
+        tx = T.thread_id([64])
+        total = T.shared_scalar(dtype)
+        with T.If(tx == 0):
+            total.assign(0.0)
+            B[1] = 0.0
+        T.cuda.cta_sync()
+        T.cuda.atomic_add(T.address_of(total), A[tx])
+        T.cuda.atomic_add(B.ptr_to([1]), A[tx])
+        T.cuda.cta_sync()
+        B[0] = total
+    float_atomics.__name__ = f"{dtype}_atomics"
+    return float_atomics
+
+
+for _dtype, _storage in (("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16), ("float32", F32), ("float64", np.float64)):
+    case(ints((64,), dtype=_storage, low=-2, high=3), ((2,), _storage), lambda a: np.full(2, a.astype(F32).sum()))(_float_atomics(_dtype))
+
+
+@case(floats((3,)), ((2,), np.uint32), lambda a: np.array([0, 1024], np.uint32))
+def subnormal_sums(A: T.Buffer((3,), "float32"), bits: T.Buffer((2,), "uint32")):
+    """float32 sums flush subnormals in global memory, and do not in shared memory."""
+    T.device_entry()
+    T.thread_id([1])
+    total = T.shared_scalar("float32", 0.0)
+    tiny = T.cuda.uint_as_float(T.cuda.float_as_uint(A[0]) * 0 + 512)       # 2**-140, unknown to the compiler
+    B = bits.view("float32")
+    B[0] = tiny
+    for _ in T.serial(2):
+        T.cuda.atomic_add(T.address_of(total), tiny)
+        T.cuda.atomic_add(B.ptr_to([0]), tiny)
+    B[1] = total
+
+
+@case(ints((256,)), ((257,), np.int32), lambda a: np.concatenate([np.ones(256), [256]]).astype(np.int32))
+def slots(A: T.Buffer((256,), "int32"), B: T.Buffer((257,), "int32")):
+    """Each thread draws a number of its own."""
+    T.device_entry()
+    tx = T.thread_id([256])
+    drawn = T.shared_scalar("int32")
+    with T.If(tx == 0):
+        drawn.assign(0)
+    B[tx] = A[tx] * 0
+    T.cuda.cta_sync()
+    slot = T.cuda.atomic_add(T.address_of(drawn), 1)
+    T.cuda.atomic_add(B.ptr_to([slot]), 1)
+    T.cuda.cta_sync()
+    B[256] = drawn
+
+
+@case(floats((128,)), ((), F32), lambda a: a.max())
+def maximum_by_exchange(A: T.Buffer((128,), "float32"), B: T.Buffer((), "float32")):
+    """A float maximum, for which there is no instruction: compare and swap until it holds."""
+    T.device_entry()
+    tx = T.thread_id([128])
+    best = T.shared_scalar("uint32")
+    with T.If(tx == 0):
+        best.assign(T.cuda.float_as_uint(A[0]))
+    T.cuda.cta_sync()
+    seen = T.local_scalar("uint32", best)
+    mine = A[tx]
+    with T.While(lambda: T.cuda.uint_as_float(+seen) < mine):
+        found = T.cuda.atomic_cas(T.address_of(best), seen, T.cuda.float_as_uint(mine))
+        with T.If(found == seen):
+            T.break_()
+        seen.assign(found)
+    T.cuda.cta_sync()
+    B[()] = T.cuda.uint_as_float(best)
+
+
+@case(ints((8, 64)), ((10,), np.int32), lambda a: np.concatenate([a.sum(1), [7, a.sum()]]).astype(np.int32))
+def sum_by_the_last_block(A: T.Buffer((8, 64), "int32"), B: T.Buffer((10,), "int32")):
+    """B[8] counts blocks, whatever it held before; the last one to come adds the sums of all."""
+    T.device_entry()
+    bx, tx = T.cta_id([8]), T.thread_id([64])
+    scratch = T.alloc_shared((2,), "int32")
+    arrived = T.shared_scalar("uint32")
+    total = T.cuda.cta_sum(A[bx, tx], 2, scratch.ptr_to([0]))
+    with T.If(tx == 0):
+        B[bx] = total
+        T.cuda.thread_fence()
+        arrived.assign(T.cuda.atomic_inc(B.view("uint32").ptr_to([8]), 7))
+    T.cuda.cta_sync()
+    with T.If((arrived == 6) & (tx == 0)):
+        T.cuda.thread_fence()
+        whole = T.local_scalar("int32", 0)
+        for block in T.serial(8):
+            whole += T.cuda.ldcg(B.ptr_to([block]), "int32")
+        B[9] = whole
+
+
+@case(ints((64,), low=-5, high=5), ((64,), np.int32), lambda a: np.concatenate([
+    np.concatenate([w[w > 0], np.zeros((w <= 0).sum())]) for w in a.reshape(2, 32)]).astype(np.int32))
+def compaction(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+    """The positive values of each warp, in order."""
+    T.device_entry()
+    warp, lane = T.warp_id([2]), T.lane_id([32])
+    value = A[warp * 32 + lane]
+    chosen = T.cuda.ballot_sync(0xFFFFFFFF, value > 0)
+    B[warp * 32 + lane] = 0
+    T.cuda.warp_sync()
+    below = T.cuda.popc(chosen & ((T.uint32(1) << lane) - 1))
+    with T.If(value > 0):
+        B[warp * 32 + below] = value
+
+
+@case(ints((64,), low=0, high=4), ((64, 5), np.uint32), lambda a: np.stack([
+    np.concatenate([[sum(1 << int(k) for k in np.flatnonzero(w == x)) for x in w] for w in a.reshape(2, 32)]),
+    np.where(np.repeat((a.reshape(2, 32) == a.reshape(2, 32)[:, :1]).all(1), 32), 0xFFFFFFFF, 0),
+    np.repeat((a.reshape(2, 32) == 3).any(1), 32), np.repeat((a.reshape(2, 32) < 4).all(1), 32), np.full(64, 0xFFFFFFFF)], axis=1))
+def votes(A: T.Buffer((64,), "int32"), B: T.Buffer((64, 5), "uint32")):
+    T.device_entry()
+    tx = T.thread_id([64])
+    a = A[tx]
+    B[tx, 0] = T.cuda.match_any_sync(0xFFFFFFFF, a)
+    B[tx, 1] = T.cuda.match_all_sync(0xFFFFFFFF, a)
+    B[tx, 2] = T.cuda.any_sync(0xFFFFFFFF, a == 3).astype("uint32")
+    B[tx, 3] = T.cuda.all_sync(0xFFFFFFFF, a < 4).astype("uint32")
+    B[tx, 4] = T.cuda.activemask()
+
+
+@case(ints((64,), low=-2**31, high=2**31), ((8, 2), np.int32), lambda a: np.stack([np.array(
+    [w.sum(dtype=np.int32), w.min(), w.max(), w.view(np.uint32).min().view(np.int32), w.view(np.uint32).max().view(np.int32),
+     np.bitwise_and.reduce(w | 5), np.bitwise_or.reduce(w & 10), np.bitwise_xor.reduce(w)]) for w in a.reshape(2, 32)], axis=1))
+def warp_reductions(A: T.Buffer((64,), "int32"), B: T.Buffer((8, 2), "int32")):
+    T.device_entry()
+    warp, lane = T.warp_id([2]), T.lane_id([32])
+    a = A[warp * 32 + lane]
+    u = a.astype("uint32")
+    everyone = 0xFFFFFFFF
+    found = [T.cuda.reduce_add_sync_i32(everyone, a), T.cuda.reduce_min_sync_i32(everyone, a), T.cuda.reduce_max_sync_i32(everyone, a),
+             T.cuda.reduce_min_sync_u32(everyone, u), T.cuda.reduce_max_sync_u32(everyone, u), T.cuda.reduce_and_sync_u32(everyone, u | 5),
+             T.cuda.reduce_or_sync_u32(everyone, u & 10), T.cuda.reduce_xor_sync_u32(everyone, u)]
+    with T.If(lane == 3):
+        for k, value in enumerate(found):
+            B[k, warp] = value.astype("int32")
+
+
+@case(ints((96,)), ((96, 2), np.int32), lambda a: np.stack([np.arange(96) % 32 == 0, np.arange(96) % 32 == 5], axis=1).astype(np.int32) * a[:, None])
+def elected(A: T.Buffer((96,), "int32"), B: T.Buffer((96, 2), "int32")):
+    T.device_entry()
+    tx = T.thread_id([96])
+    B[tx, 0] = T.select(T.cuda.elect_sync(), A[tx], 0)
+    B[tx, 1] = 0
+    with T.If(tx % 32 >= 5):
+        with T.If(T.cuda.elect_sync(0xFFFFFFE0)):
+            B[tx, 1] = A[tx]
+
+
+def _words_expected(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of uint32 `a` and `b`, one thread at a time."""
+    rows = []
+    for x, y in zip(a.tolist(), b.tolist()):
+        eight, both, by = x.to_bytes(4, "little") + y.to_bytes(4, "little"), y << 32 | x, y % 37
+        dot = sum(p * q for p, q in zip(x.to_bytes(4, "little"), y.to_bytes(4, "little")))
+        signed = sum(((p ^ 128) - 128) * ((q ^ 128) - 128) for p, q in zip(x.to_bytes(4, "little"), y.to_bytes(4, "little")))
+        rows.append([x.bit_count(), 32 - x.bit_length(), (x & -x).bit_length(), int(f"{x:032b}"[::-1], 2),
+                     int.from_bytes(bytes(eight[y >> 4 * k & 7] for k in range(4)), "little"),
+                     both << (by & 31) >> 32, both << min(by, 32) >> 32, both >> (by & 31), both >> min(by, 32), dot + y, signed + y,
+                     both.bit_count(), 64 - both.bit_length(), (both & -both).bit_length(), int(f"{both:064b}"[::-1], 2) >> 32])
+    return (np.array(rows, object) & 0xFFFFFFFF).astype(np.uint32)
+
+
+@case(lambda rng: [rng.integers(0, 2**32, 64).astype(np.uint32) >> rng.integers(0, 32, 64).astype(np.uint32) for _ in range(2)],
+      ((64, 15), np.uint32), _words_expected)
+def words(A: T.Buffer((64,), "uint32"), B: T.Buffer((64,), "uint32"), C: T.Buffer((64, 15), "uint32")):
+    T.device_entry()
+    tx = T.thread_id([64])
+    x, y = A[tx], B[tx]
+    both, by = y.astype("uint64") << 32 | x.astype("uint64"), y % 37
+    found = [T.cuda.popc(x), T.cuda.clz(x), T.cuda.ffs(x), T.cuda.brev(x), T.cuda.byte_perm(x, y, y),
+             T.cuda.funnelshift_l(x, y, by), T.cuda.funnelshift_lc(x, y, by), T.cuda.funnelshift_r(x, y, by), T.cuda.funnelshift_rc(x, y, by),
+             T.cuda.dp4a(x, y, y), T.cuda.dp4a(x.astype("int32"), y.astype("int32"), y.astype("int32")),
+             T.cuda.popc(both), T.cuda.clz(both), T.cuda.ffs(both.astype("int64")), T.cuda.brev(both) >> 32]
+    for k, value in enumerate(found):
+        C[tx, k] = value.astype("uint32")
+
+
+@case(floats((64,), (64,)), ((64,), F32), lambda a, b: a / b, tolerance=1e-6)
+def fast_division(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+    T.device_entry()
+    tx = T.thread_id([64])
+    C[tx] = T.cuda.fdividef(A[tx], B[tx])
+
+
+@case(floats((64,)), ((64,), F32), lambda a: (a + a + a + a + a + a) * F32(-2))
+def cache_hints(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.device_entry()
+    tx = T.thread_id([64])
+    place = A.ptr_to([tx])
+    total = T.cuda.ldg(place, "float32")
+    for load in (T.cuda.ldca, T.cuda.ldcg, T.cuda.ldcs, T.cuda.ldlu, T.cuda.ldcv):
+        total = total + load(place, "float32")
+    for store in (T.cuda.stwb, T.cuda.stcg, T.cuda.stcs, T.cuda.stwt):
+        store(B.ptr_to([tx]), total)
+        total = T.cuda.ldcv(B.ptr_to([tx]), "float32") * (-2.0 if store is T.cuda.stcs else 1.0)
+
+
+@case(ints((64,), dtype=np.int64), ((64,), np.int64), lambda a: a + 1)
+def clocks_and_fences(A: T.Buffer((64,), "int64"), B: T.Buffer((64,), "int64")):
+    """Time does not run backwards."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    start = T.cuda.clock64()
+    T.cuda.nano_sleep(20)
+    B[tx] = A[tx]
+    T.cuda.thread_fence_block()
+    T.cuda.thread_fence_system()
+    B[tx] = B[tx] + T.select(T.cuda.clock64() >= start, T.int64(1), T.int64(0))
+
+
 # ---------------------------------------------------------------------- extents
 
 @case(floats((11,)), ((5,), F32), lambda a: a[1::2])
