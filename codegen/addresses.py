@@ -207,10 +207,11 @@ def _lanes(buffer: Buffer, coords: list[Int], forms: list[Int], count: int, firs
     """The index of each of `count` lanes, which follow each other along the last axis; empty where they are proved to be one run."""
     if count == 1 or (buffer.layout is None and buffer.window is None):
         return ()
-    places = [_index(buffer, [*coords[:-1], coords[-1] + k], [*forms[:-1], forms[-1] + k], facts) for k in range(count)]
-    if all(facts.prove(si.eq(index, first + k)) is True for k, (index, _) in enumerate(places)):
+    places = [simplify(flat_index(buffer, [*coords[:-1], coords[-1] + k], facts), facts) for k in range(1, count)]
+    if all(facts.prove(si.eq(place, first + k)) is True for k, place in enumerate(places, 1)):
         return ()
-    return tuple(emitted for _, emitted in places)
+    named = (simplify(flat_index(buffer, [*forms[:-1], forms[-1] + k], facts), facts) for k in range(count))
+    return tuple(map(_shorter, (first, *places), named))
 
 
 def _in_bounds(buffer: Buffer, coords: list[Int], lanes: int, facts: Facts) -> bool | None:
