@@ -42,14 +42,19 @@ class _Lowering:
 
     def run(self) -> Lowered:
         facts = Facts()
-        for node in self.function.atoms.values():
-            if not node.op.operands and node.parent is None:
+        leaves = [node for node in self.function.atoms.values() if not node.op.operands and node.parent is None]
+        # What is assumed of the extents goes first: what is known of indices is understood in its light.
+        for node in leaves:
+            if node.op in (ops.EXTENT, ops.SCALAR):
                 self._bound(node, facts)
-        for node in self.function.scope_ids:
-            self._scope_id(node, facts)
         self._region(self.function.host, facts)
         for condition, _ in self.function.assumptions:
             self._assume(condition, facts)
+        for node in leaves:
+            if node.op not in (ops.EXTENT, ops.SCALAR):
+                self._bound(node, facts)
+        for node in self.function.scope_ids:
+            self._scope_id(node, facts)
         self._region(self.function.device, facts.scope())
         return self.result
 

@@ -53,13 +53,18 @@ def mod(S: Engine, a: Int, d: Int) -> Int:
     e = integers.floormod(a, d)
     if e.op is not FLOORMOD or e.args[0] is not a:
         return e
-    if not _nonzero(S, d):
+    if not _nonzero(S, d) and not _between_zero_and(S, a, d):
         return e
     if S.facts.congruent and d.op is CONST and d.value > 0:
         m, r = congruence(S, a)
         if m % d.value == 0:
             return S.fire(rules.MOD_KNOWN, e, x=a, d=d, r=const(r % d.value))
     return S.fire(rules.MOD_DEFINITION, e, x=a, d=d)
+
+
+def _between_zero_and(S: Engine, a: Int, d: Int) -> bool:
+    """`0 <= a < d`, which makes d positive."""
+    return nonnegative(S, a) and nonnegative(S, add(sub(d, a), integers.MINUS_ONE))
 
 
 def _nonzero(S: Engine, d: Int) -> bool:
@@ -185,6 +190,8 @@ def _by_negative(S: Engine, e: Int, a: Int, d: int) -> Int:
 # ---- by an expression --------------------------------------------------------------------------------------------------
 
 def _by_expression(S: Engine, e: Int, a: Int, d: Int) -> Int:
+    if a is not ZERO and _between_zero_and(S, a, d):
+        return S.fire(rules.DIV_BETWEEN, e, x=a, d=d, k=ZERO)
     if not _nonzero(S, d):
         return e
     if a is ZERO:
@@ -195,10 +202,7 @@ def _by_expression(S: Engine, e: Int, a: Int, d: Int) -> Int:
     q, r = _multiples(S, a, d)
     if q is not ZERO and fits_within(S, r, a):
         return S.fire(rules.DIV_SPLIT, e, d=d, q=q, r=r)
-    if nonnegative(S, a):
-        if nonnegative(S, add(sub(d, a), integers.MINUS_ONE)):
-            return S.fire(rules.DIV_BETWEEN, e, x=a, d=d, k=ZERO)
-    elif interval(S, a)[1] < 0 and nonnegative(S, add(a, d)):
+    if interval(S, a)[1] < 0 and nonnegative(S, add(a, d)):
         return S.fire(rules.DIV_BETWEEN, e, x=a, d=d, k=integers.MINUS_ONE)
     for g, rest in _units(d):
         if interval(S, g)[0] < 1 or interval(S, rest)[0] < 1:

@@ -164,7 +164,8 @@ def to_int(value: Like) -> Int:
         return const(int(value))
     if hasattr(value, "__index__"):
         return const(value.__index__())
-    if type(value).__module__.startswith("sympy."):
+    sympy = sys.modules.get("sympy")
+    if sympy is not None and isinstance(value, sympy.Basic):      # a function of ours is one too
         from symbolic.sympy_bridge import from_sympy
         return from_sympy(value)
     raise TypeError(f"an integer expression was expected, not {value!r} of type {type(value).__name__}")

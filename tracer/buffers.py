@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from symbolic import integers as si
 from symbolic.integers import Int
@@ -73,6 +73,26 @@ class Buffer(Nameable):
     def data(self) -> Value:
         """A pointer to the storage's first element (`elem_offset` not counted), for intrinsics and `T.decl_buffer`."""
         return wrap(self._usable().record(ops.ADDRESS_OF, (), HANDLE, {"buffer": self.decl, "data": True}), self.recorder)
+
+    # -- what a buffer is not: an array that Python could compute with while tracing
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        self.recorder.fail(f"{what} the buffer {self.decl.name!r}. {instead}")
+
+    def __iter__(self) -> NoReturn: self._refuse("Python iterates over", "Write `for i in T.serial(extent):` and index it")
+    def __len__(self) -> int: return self._refuse("len() was called on", "Its extents are in .shape")
+    def __bool__(self) -> bool: return self._refuse("Python asked for the truth of", "Compare an element of it")
+    def __contains__(self, _: Any) -> bool: return self._refuse("`in` was used on", "Compare element by element")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse("NumPy was given", "Its data is known only when the kernel runs; index it")
+
+    def _arithmetic(self, *_: Any) -> NoReturn:
+        self._refuse("arithmetic on", "Index it: operators work on elements, such as A[i]")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = _arithmetic
+    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = __pow__ = __matmul__ = _arithmetic
+    __array_ufunc__ = None
 
     # -- access
 

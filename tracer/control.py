@@ -28,9 +28,12 @@ class If:
         self.recorder.observe()
         self.condition = as_condition(condition, "T.If", self.recorder)
         self.around: list[tuple[Region, Int | None]] = []      # the else regions to enter first, with what holds in each
+        made, word = self.recorder.location(), f"T.{type(self).__name__}"
+        self.recorder.unfinished[self] = lambda: self.recorder.fail(f"{word} was made and never entered; write `with {word}(condition):`", at=made)
 
     def __enter__(self) -> None:
         recorder = self.recorder
+        recorder.unfinished.pop(self, None)
         if recorder.on_host:
             recorder.fail("T.If before T.device_entry(): host code cannot branch; use a Python `if` on constexprs, or T.assume")
         for region, condition in self.around:
@@ -39,9 +42,10 @@ class If:
         recorder.open(self.node.regions[0], self.condition.sym)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is not None:
-            return
         recorder = self.recorder
+        if kind is not None:
+            recorder.abandon(self.around[0][0] if self.around else self.node.regions[0])
+            return
         recorder.close(self.node.regions[0])
         for region, _ in reversed(self.around):
             recorder.close(region)
@@ -88,8 +92,7 @@ class Elif(If):
         chain, since = _chain(recorder, "T.Elif")
         if any(not (node.op.pure or node.op in (ops.LOAD, ops.IF_THEN_ELSE, ops.DECL)) for node in since):
             recorder.fail("T.Elif is not right behind its T.If: other statements stand between them")
-        copies = recorder.copy([node for node in since if node.op is not ops.DECL], chain.path[-1][0])
-        self.condition = copies.get(self.condition, self.condition)
+        recorder.move(since, chain.path[-1][0])
         self.around = chain.path
 
 
@@ -109,9 +112,11 @@ class Else:
             self.recorder.open(region, condition)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            for region, _ in reversed(self.path):
-                self.recorder.close(region)
+        if kind is not None:
+            self.recorder.abandon(self.path[0][0])
+            return
+        for region, _ in reversed(self.path):
+            self.recorder.close(region)
 
 
 class While:
@@ -141,6 +146,8 @@ class While:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self.recorder.close(self.body)
+        else:
+            self.recorder.abandon(self.body)
 
 
 # ---------------------------------------------------------------------- loops

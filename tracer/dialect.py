@@ -10,6 +10,7 @@ from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
 from tracer.intrinsics import atomics, bits, cached, cuda, order, sums, votes
+from tracer.recorder import in_trace
 
 
 class _Dialect(SimpleNamespace):
@@ -18,9 +19,13 @@ class _Dialect(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        prefix = self.__dict__.get("_name", "T")
         near = [known for known in self.__dict__ if known.lower().startswith(name.lower()[:4])]
-        hint = f"; did you mean {', '.join(f'T.{n}' for n in near[:4])}?" if near else ""
-        raise UnknownNameError(f"T.{name} does not exist in this version{hint}")
+        hint = f"; did you mean {', '.join(f'{prefix}.{n}' for n in near[:4])}?" if near else ""
+        message = f"{prefix}.{name} does not exist in this version{hint}"
+        if (recorder := in_trace()) is not None:
+            recorder.fail(message, kind=UnknownNameError)
+        raise UnknownNameError(message)
 
 
 class UnknownNameError(TraceError, AttributeError):
@@ -47,7 +52,7 @@ T: Any = _Dialect(
     **_public(values, "let", "select", "if_then_else", "reinterpret", "truncdiv", "truncmod", "ceildiv"),
     **{row.name: values.float_function(row) for row in (*ops.MATH, ops.ISNAN, ops.ISINF)},
     # hardware
-    cuda=_Dialect(
+    cuda=_Dialect(_name="T.cuda",
         **_public(cuda, "cta_sync", "warp_sync", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync", "func_call"),
         **_public(votes, "ballot_sync", "any_sync", "all_sync", "match_any_sync", "match_all_sync", "activemask", "elect_sync"),
         **votes.REDUCTIONS,

@@ -129,7 +129,7 @@ def _finish_names(function: Function) -> None:
     """Buffers and storages that no variable held get names of their own."""
     for index, parameter in enumerate(function.parameters):
         if parameter.buffer is not None:
-            parameter.buffer.name = parameter.buffer.name or parameter.name or f"arg{index}"
+            parameter.buffer.name = parameter.buffer.name or parameter.name.removesuffix("_ptr") or f"arg{index}"
             parameter.buffer.storage.name = parameter.buffer.name
     declared = (node.attrs["buffer"] for region in (function.host, function.device) for node in region.walk()
                 if node.op in (ops.ALLOC, ops.DECL))
@@ -142,6 +142,11 @@ def _check_extents(function: Function) -> None:
     """Every extent must be determined by the arguments' shapes, offsets or strides."""
     from symbolic.integers import free_symbols, named
     from symbolic.solve import solve
+    scalars = {p.name for p in function.parameters if p.kind == "scalar"}
+    for node in function.extents:
+        if node.name in scalars:
+            raise TraceError(f"{node.location or function.location}: {node.name!r} is the name of an extent and of a scalar parameter; equal names "
+                             "are equal, and an extent is read off the shapes: drop the parameter, or rename one")
     symbols = [node.sym for node in function.extents if node.sym is not None]
     equations = []
     for buffer in (p.buffer for p in function.parameters if p.buffer is not None):

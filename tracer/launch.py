@@ -18,6 +18,7 @@ from tracer.values import Value, as_condition, wrap
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_CLUSTER = 16      # blocks; more than 8 is not portable (CUDA C++ Programming Guide, "Thread Block Clusters")
 WARP = 32
 WARPGROUP = 128
 
@@ -218,8 +219,8 @@ def scope_value(kind: str, size: int) -> Value:
     nodes = _earlier(kind, recorder)
     if not nodes:
         nodes = [_scope_node(kind, 0, si.const(size), recorder)]
-        recorder.function.scope_ids.extend(nodes)
         nodes[0].name = kind
+        recorder.function.scope_ids.extend(nodes)
     elif nodes[0].attrs["extent"] is not si.const(size):
         recorder.fail(f"T.{kind} was declared with extent {_texts([nodes[0].attrs['extent']], recorder)}, and {size} is needed here")
     return wrap(nodes[0], recorder)
@@ -269,6 +270,7 @@ def finish(function: Function, recorder: Recorder) -> None:
     launch.grid = grid or (si.const(1),)
     launch.cluster = in_cluster or None
     _check_host_computable(recorder)
+    _check_cluster(recorder)
     _check_limits(recorder)
 
 
@@ -318,6 +320,21 @@ def _check_host_computable(recorder: Recorder) -> None:
             if source.op not in (ops.EXTENT, ops.SCALAR):
                 recorder.fail(f"an extent of T.{node.attrs['kind']} depends on a value that only the kernel computes; the host must know it "
                               "before the launch", source, at=node.location)
+
+
+def _check_cluster(recorder: Recorder) -> None:
+    """A cluster has at most 16 blocks (8 where no more is asked for), and a grid is made of whole clusters."""
+    launch, where = recorder.function.launch, recorder.function.location
+    for what, sizes in (("cluster", launch.cluster), ("preferred cluster", launch.preferred_cluster)):
+        blocks = si.const(1)
+        for size in sizes or ():
+            blocks = blocks * size
+        if si.is_const(blocks) and blocks.value > MAX_CLUSTER:
+            recorder.fail(f"a {what} of {blocks.value} blocks; the limit is {MAX_CLUSTER}", at=where)
+    for axis, (size, cluster) in enumerate(zip(launch.grid, launch.cluster or ())):
+        if recorder.known.prove(si.eq(si.floormod(size, cluster), si.const(0))) is False:
+            recorder.fail(f"axis {'xyz'[axis]} of the grid is {symbolic_text(size, recorder)}, which is not a multiple of the cluster's "
+                          f"{symbolic_text(cluster, recorder)}", at=where)
 
 
 def _check_limits(recorder: Recorder) -> None:

@@ -174,7 +174,7 @@ class Recorder:
 
     def error(self, message: str, *values: Node, at: Location | None = None, kind: type[TraceError] = TraceError) -> TraceError:
         """An error with the author's line in front and, for `values`, what each is and which line made it."""
-        where = at or self.location()
+        where = at or self.location() or self.function.location
         lines = [f"{where}: {message}" if where else message]
         for node in values:
             origin = f", made at {node.location}" if node.location else ""
@@ -215,6 +215,11 @@ class Recorder:
         return self._facts[-1]
 
     @property
+    def always_known(self) -> Facts:
+        """What is known whatever the conditions around: enough to judge code that may be dead."""
+        return self._facts[min(1, len(self._facts) - 1)]
+
+    @property
     def in_loop(self) -> bool:
         """True inside a for or while loop."""
         return bool(self._loops)
@@ -246,6 +251,11 @@ class Recorder:
         while self._regions[-1] is not region:     # an exception left inner regions open
             self._leave()
         self._leave()
+
+    def abandon(self, region: Region) -> None:
+        """An exception leaves `region` and all inside it; whoever catches it goes on outside."""
+        while region in self._open:
+            self._leave()
 
     def _leave(self) -> None:
         region = self._regions.pop()
@@ -309,14 +319,17 @@ class Recorder:
         low, high = self.known.bounds(value)
         if low is not None and high is not None and least <= low and high <= greatest:
             return True
-        symbols = si.free_symbols(value)
-        if node.dtype.kind != "int" or node.op not in ASSUMED_TO_FIT or not symbols or not all(s in self._index_atoms for s in symbols):
+        if node.dtype.kind != "int" or node.op not in ASSUMED_TO_FIT or si.is_const(value) or not self.is_launch_arithmetic(value):
             return False
         if self.is_fixed(value):
             self.function.overflowing[node] = (low, high)      # it wraps for some threads, whatever the launch
             return False
         self.function.assumed_exact.append(node)
         return True
+
+    def is_launch_arithmetic(self, value: Int) -> bool:
+        """True for an integer made of indices, extents and scalars, whose range the launcher checks at every call."""
+        return all(symbol in self._index_atoms for symbol in si.free_symbols(value))
 
     def is_fixed(self, value: Int) -> bool:
         """True where the range of `value` does not depend on extents or scalar parameters."""
@@ -373,6 +386,14 @@ class Recorder:
                 self.function.extents.remove(node)
                 return other
         return node
+
+    def move(self, nodes: Sequence[Node], target: Region) -> None:
+        """Take `nodes` out of the region where they stand and append them to `target`, in order."""
+        for node in nodes:
+            assert node.parent is not None
+            node.parent.nodes.remove(node)
+            node.parent = target
+            target.nodes.append(node)
 
     def copy(self, nodes: Sequence[Node], target: Region, copies: dict[Node, Node] | None = None) -> dict[Node, Node]:
         """Append copies of `nodes` (pure ones and loads, in program order) to `target`; returns original -> copy.

@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from symbolic.integers import Int
+from symbolic.integers import AND, LAND, LOR, OR, Int
 from symbolic.layout.axes import AXES
-from symbolic.text import text
+from symbolic.text import ATOM, Piece
+from symbolic.text import Printer as IntPrinter
+from symbolic.text import text as int_text
 from tracer import ir
 from tracer import operations as ops
 from tracer.dtypes import DType
@@ -38,6 +40,26 @@ def _imports(text: str) -> str:
     lines = ["import sympy\n"] if "sympy." in text else []
     lines += [f"from symbolic.layout import {', '.join(sorted(names))}"] if names else []
     return "\n".join([*lines, "from tracer import T", ""])
+
+
+class ExtentPrinter(IntPrinter):
+    """Extents as the author writes them: `T.min`, `T.max` and `T.select`, where Python's own would ask for a value's truth."""
+
+    def extremum(self, e: Int) -> Piece:
+        first, *others = map(self.text, e.args)
+        for other in others:
+            first = f"T.{e.op}({first}, {other})"
+        return first, ATOM
+
+    def select(self, e: Int) -> Piece:
+        return f"T.select({', '.join(map(self.text, e.args))})", ATOM
+
+    def truncated(self, e: Int) -> Piece:
+        return f"T.{e.op}({', '.join(map(self.text, e.args))})", ATOM
+
+    AND_WORD = " & "
+    OR_WORD = " | "
+    PRECEDENCE = {**IntPrinter.PRECEDENCE, LAND: IntPrinter.PRECEDENCE[AND], LOR: IntPrinter.PRECEDENCE[OR]}
 
 
 class Names:
@@ -77,6 +99,7 @@ class Printer:
         self.lines: list[str] = []
         self.depth = 0
         self.uses = _uses(function)
+        self.assumed = {node for node, _ in function.assumptions}
         self.pending: list[tuple[Node, tuple[str, int]]] = []
         self.acting: set[Node] = set()      # the values whose expression does more than read
         for parameter in function.parameters:
@@ -103,10 +126,7 @@ class Printer:
             buffer = parameter.buffer
             if parameter.kind == "handle" and buffer is not None:
                 self.write(f"{self.buffer(buffer)} = T.match_buffer({self.names(parameter, parameter.name)}, {self.buffer_options(buffer)})")
-        assumed = {node: None for node, _ in source.assumptions}
-        self.region(source.host, keep=assumed)
-        for node in assumed:
-            self.write(f"T.assume({self.operand(node)[0]})")
+        self.region(source.host)
 
     def device_head(self) -> None:
         source = self.source
@@ -118,6 +138,12 @@ class Printer:
             groups.setdefault(node.attrs["kind"], []).append(node)
         for kind, nodes in groups.items():
             nodes.sort(key=lambda n: n.attrs["axis"])
+            if [node.attrs["axis"] for node in nodes] != list(range(len(nodes))):
+                register = {"thread_id": "threadIdx", "cta_id": "blockIdx"}[kind]
+                for node in nodes:
+                    tag = quoted(f"{register}.{'xyz'[node.attrs['axis']]}")
+                    self.write(f"{self.name(node)} = T.launch_thread({tag}, {self.integer(node.attrs['extent'])})")
+                continue
             targets = ", ".join(self.name(node) for node in nodes)
             sizes = ", ".join(self.integer(node.attrs["extent"]) for node in nodes)
             preferred = source.launch.preferred_cluster
@@ -155,7 +181,7 @@ class Printer:
         if len(symbols) == 1 and entry is symbols[0]:
             return quoted(self.integer(entry))
         names = {symbol: f'sympy.Symbol({quoted(self.name(self.source.atoms[symbol]))})' for symbol in symbols}
-        return text(entry, names)
+        return int_text(entry, names)
 
     # ------------------------------------------------------------------ names
 
@@ -168,7 +194,8 @@ class Printer:
 
     def integer(self, entry: Int) -> str:
         """An exact integer over extents and scalars."""
-        return text(entry, {symbol: self.name(node) for symbol, node in self.source.atoms.items() if node.op in (ops.EXTENT, ops.SCALAR)})
+        return ExtentPrinter({symbol: self.name(node) for symbol, node in self.source.atoms.items()
+                              if node.op in (ops.EXTENT, ops.SCALAR)}).text(entry)
 
     # ------------------------------------------------------------------ regions
 
@@ -216,6 +243,12 @@ class Printer:
             return
         self.consume(node)
         expression = self.expression(node)
+        if node in self.assumed:
+            if self.uses[node] > 1 or node.name is not None:
+                self.assign(node, expression[0])
+                expression = self.operand(node)
+            self.write(f"T.assume({expression[0]})")
+            return
         if self.uses[node] == 1 and node.name is None and not kept and node.dtype is not None:
             self.pending.append((node, expression))
         elif node.dtype is None or (not self.uses[node] and node.name is None and not kept):

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tracer import buffers, ir
 from tracer import operations as ops
@@ -56,6 +56,11 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<handle {self.parameter.name}>"
+
+    def __getitem__(self, *_: Any) -> NoReturn:
+        self.recorder.fail(f"the handle {self.parameter.name!r} is indexed; bind it first: A = T.match_buffer({self.parameter.name}, shape, dtype)")
+
+    __setitem__ = __getitem__
 
 
 def match_buffer(pointer: Any, shape: Any, dtype: Any = "float32", *, layout: Any = "default", strides: Any = None, elem_offset: Any = 0,

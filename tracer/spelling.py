@@ -51,6 +51,12 @@ def _operator(node: Node, operand: Spell) -> tuple[str, int]:
             return typed_literal(child)
         return parenthesised(operand(child), minimum)
 
+    def compared(child: Node, minimum: int) -> str:
+        """On the right of a comparison Python would ask a mutable scalar first and turn the comparison round, so it is read: `+x`."""
+        text = place(child, minimum, True)
+        return f"+{text}" if child.op is ops.LOAD and child.attrs["buffer"].cell and text == child.attrs["buffer"].name else text
+
+
     if len(node.operands) == 1 and template[0] in "-~":
         strength = _PRECEDENCE["~"]
         return template.format(place(node.operands[0], strength, False)), strength
@@ -61,7 +67,7 @@ def _operator(node: Node, operand: Spell) -> tuple[str, int]:
         # A comparison with a literal on the left would be turned round by Python, so there the literal says its type.
         comparison = strength == _COMPARISON
         left = place(node.operands[0], strength + comparison, not comparison)
-        right = place(node.operands[1], strength + 1, True)
+        right = (compared if comparison else lambda c, m: place(c, m, True))(node.operands[1], strength + 1)
         return f"{left} {sign} {right}", strength
     # Postfix and call forms: {0}.astype({dtype!r}), {0}[{index}], T.reinterpret({dtype!r}, {0})
     minimum = _ATOM if template.startswith("{0}") else 0

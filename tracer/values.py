@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from symbolic import integers as si
 from symbolic.layout.values import is_sympy
 from tracer import operations as ops
 from tracer.dtypes import DType, can_store, check_literal, dtype, literal_dtype, promote
@@ -27,7 +28,6 @@ class Value(Nameable):
     """
 
     __slots__ = ("_node", "recorder")
-    __array_ufunc__ = None      # NumPy scalars leave `np.float32(2) * value` to us
     __hash__ = object.__hash__
 
     def __init__(self, node: Node, recorder: Recorder) -> None:
@@ -170,6 +170,24 @@ class Value(Nameable):
     def __array__(self, *_: Any, **__: Any) -> Any:
         return self._refuse("NumPy was given", "Use T.* functions and operators on values; NumPy arrays are arguments of the kernel")
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """`np.float32(2) * value` comes here; so does `np.exp(value)`, which is refused."""
+        row = _UFUNCS.get(ufunc.__name__)
+        if method == "__call__" and row is not None and not keywords and not any(isinstance(i, np.ndarray) for i in inputs):
+            return binary(row, *inputs)
+        name = _NUMPY_NAMES.get(ufunc.__name__, ufunc.__name__)
+        return self._refuse(f"numpy.{ufunc.__name__} was called on", f"Write T.{name}(...) or an operator on values; NumPy arrays are arguments "
+                                                                     "of the kernel")
+
+
+_UFUNCS = {
+    "add": ops.ADD, "subtract": ops.SUB, "multiply": ops.MUL, "divide": ops.DIV, "true_divide": ops.DIV, "floor_divide": ops.FLOORDIV,
+    "remainder": ops.FLOORMOD, "bitwise_and": ops.AND, "bitwise_or": ops.OR, "bitwise_xor": ops.XOR, "left_shift": ops.SHL,
+    "right_shift": ops.SHR, "less": ops.LT, "less_equal": ops.LE, "greater": ops.GT, "greater_equal": ops.GE, "equal": ops.EQ,
+    "not_equal": ops.NE,
+}
+_NUMPY_NAMES = {"absolute": "abs", "maximum": "max", "minimum": "min", "rint": "round", "power": "pow"}
+
 
 class Cell(Value):
     """A mutable scalar: reading its name reads the cell, `x += 1` and `x.assign(v)` store into it."""
@@ -182,7 +200,16 @@ class Cell(Value):
         self.alloc = alloc
 
     def read(self) -> Node:
-        return self.recorder.record(ops.LOAD, (), self.buffer.dtype, {"buffer": self.buffer})
+        return self._usable().record(ops.LOAD, (), self.buffer.dtype, {"buffer": self.buffer})
+
+    def _usable(self) -> Recorder:
+        recorder = current()
+        if self.recorder is not recorder:
+            recorder.fail(f"the mutable scalar {self.buffer.name!r} belongs to another trace; each trace makes its own")
+        if not recorder.is_open(self.home):
+            recorder.fail(f"the mutable scalar {self.buffer.name!r} is used after the If, loop or While in which it was made has closed; "
+                          "make it before")
+        return recorder
 
     @property
     def dtype(self) -> DType:
@@ -212,8 +239,9 @@ class Cell(Value):
 
     def assign(self, value: Any) -> None:
         """Store `value`, which must promote to the cell's dtype."""
-        node = convert_for_store(value, self.buffer.dtype, repr(self.buffer.name) if self.buffer.name else "a mutable scalar", self.recorder)
-        self.recorder.record(ops.STORE, [node], None, {"buffer": self.buffer})
+        recorder = self._usable()
+        node = convert_for_store(value, self.buffer.dtype, repr(self.buffer.name) if self.buffer.name else "a mutable scalar", recorder)
+        recorder.record(ops.STORE, [node], None, {"buffer": self.buffer})
 
     def _update(self, op: Operation, value: Any) -> Cell:
         self.assign(binary(op, self, value))
@@ -238,8 +266,10 @@ def as_node(value: Any, like: DType | None = None, recorder: Recorder | None = N
     """The node of a value, or a constant from a Python or NumPy literal (of dtype `like` where the literal is a Python one)."""
     recorder = recorder or current()
     if isinstance(value, Value):
-        if value.recorder is not recorder:
+        if value.recorder is not recorder and not isinstance(value, Cell):      # a cell complains by its name
             recorder.fail("a value of another trace is used here; each trace makes its own values, pass data through buffers", value._node)
+        if value._node.op is ops.EXTENT and value._node.name is None:
+            recorder.observe()      # its name may make it another extent's equal
         return value.read()
     if isinstance(value, np.generic):
         return recorder.constant(value.item(), dtype(value.dtype))
@@ -343,6 +373,8 @@ def _check_kind(op: Operation, result: DType, nodes: list[Node], recorder: Recor
         fail("`/` on integers: write `//` for floor division, T.truncdiv(a, b) for C's, or .astype('float32') first")
     if op in _INTEGER_ONLY and not result.is_integer:
         fail(f"`{op.name}` needs integers, not {result}")
+    if op is _MATH["pow"] and not result.is_float:
+        fail("`**` on integers; write x * x, or convert with .astype('float32')")
     if op in _BITS and result.is_float:
         fail(f"`{op.name}` needs integers or bools, not {result}; T.reinterpret gives a float's bits")
     if result.kind == "bool" and op not in _BITS and op not in _ANY_COMPARABLE:
@@ -351,10 +383,12 @@ def _check_kind(op: Operation, result: DType, nodes: list[Node], recorder: Recor
 
 def binary(op: Operation, a: Any, b: Any) -> Any:
     """`a op b`, both promoted to one dtype (a shift keeps the first operand's)."""
+    recorder = current()
     for operand in (a, b):
         if not (isinstance(operand, (Value, *Literal)) or is_sympy(operand)):
+            if op in _ANY_COMPARABLE:      # Python would answer by identity, which is never meant
+                recorder.fail(f"a value is compared with {operand!r} (a {type(operand).__name__}); compare it with a number or a value")
             return NotImplemented
-    recorder = current()
     if op.result == "first":
         left = as_node(a, None, recorder)
         right = as_node(b, left.dtype if left.dtype is not None and left.dtype.is_integer else None, recorder)
@@ -368,8 +402,20 @@ def binary(op: Operation, a: Any, b: Any) -> Any:
         _check_kind(op, nodes[1].dtype or common, nodes, recorder)
     if op in _DIVISIONS and nodes[1].op is ops.CONST and nodes[1].attrs["value"] == 0 and common.is_integer:
         recorder.fail(f"`{op.name}` by the constant 0", nodes[0])
+    if op in (ops.SHL, ops.SHR):
+        _check_shift(op, nodes, common, recorder)
     result = BOOL.vector(common.lanes) if op.result == "bool" else common
     return wrap(recorder.record(op, nodes, result), recorder)
+
+
+def _check_shift(op: Operation, nodes: list[Node], common: DType, recorder: Recorder) -> None:
+    """A shift by a negative amount or by the width or more has no result."""
+    amount = nodes[1].sym
+    if amount is None:
+        return
+    inside = si.land(si.ge(amount, si.const(0)), si.lt(amount, si.const(common.bits)))
+    if recorder.always_known.prove(inside) is False:
+        recorder.fail(f"`{op.name}` of {common} by {describe(nodes[1])}: the amount must lie in [0, {common.bits})", nodes[0])
 
 
 _DIVISIONS = {ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV, ops.TRUNCMOD}
@@ -448,10 +494,20 @@ def truncmod(a: Any, b: Any) -> Any:
 
 
 def ceildiv(a: Any, b: Any) -> Any:
-    """The integer quotient rounded up: (a + b - 1) // b for b > 0."""
+    """The integer quotient rounded up. Written (a + b - 1) // b where b > 0 and the sum fits its dtype."""
     if isinstance(a, int) and isinstance(b, int):
         return -(-a // b)
-    return (a + (b - 1)) // b
+    recorder = current()
+    left, right = _operands(ops.FLOORDIV, [a, b], recorder)
+    if left.sym is None or right.sym is None or left.dtype is None:
+        recorder.fail(f"T.ceildiv needs integers, not {left.dtype}", left, kind=DTypeError)
+    low, high = recorder.known.bounds(left.sym + right.sym - 1)
+    least, greatest = left.dtype.limits
+    fits = low is not None and high is not None and least <= low and high <= greatest
+    if recorder.known.prove(si.gt(right.sym, si.const(0))) is True and (fits or recorder.is_launch_arithmetic(left.sym)):
+        return (wrap(left, recorder) + (wrap(right, recorder) - 1)) // wrap(right, recorder)
+    whole = wrap(left, recorder) // wrap(right, recorder)
+    return whole + (wrap(left, recorder) % wrap(right, recorder) != 0).astype(left.dtype)
 
 
 def as_condition(condition: Any, what: str, recorder: Recorder) -> Node:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from tests.fuzz import simplify, words
+from tests.fuzz import kernels, simplify, words
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ FUZZERS = {
     "simplify": Fuzzer(simplify.check, 1_000_000, 5_000),
     "simplify-steps": Fuzzer(simplify.check_steps, 100_000, 2_500),
     "simplify-int32": Fuzzer(words.check, 200_000, 5_000),
+    "kernels": Fuzzer(kernels.check, 5_000, 100),
     "simplify-hash-seeds": Fuzzer(same_under_hash_seeds, 50_000, 5_000),
 }
 

@@ -147,6 +147,83 @@ def test_a_condition_of_elif_is_evaluated_in_the_else():
     assert [n.op.name for n in outer.regions[1].nodes] == ["load", "gt", "if"]
 
 
+def test_a_value_made_before_elif_stands_in_the_else():
+    """It may be used in the branches that follow, and not after them."""
+    def kernel(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), *, after: T.constexpr):
+        T.device_entry()
+        tx = T.thread_id([64])
+        with T.If(tx < 3):
+            B[tx] = 0.0
+        y = A[tx]
+        with T.Elif(y < 3.0):
+            B[tx] = y
+        with T.Else():
+            B[tx] = -y
+        if after:
+            B[tx] = y
+
+    a, b = np.linspace(0, 6, 64, dtype=np.float32), np.empty(64, np.float32)
+    trace(kernel).specialize(after=False)(a, b)
+    assert np.array_equal(b, np.where(np.arange(64) < 3, 0, np.where(a < 3, a, -a)))
+    with pytest.raises(TraceError, match="used after the If"):
+        trace(kernel).specialize(after=True)
+
+
+def round_trip(kernel):
+    namespace = {}
+    exec(kernel.script(), namespace)
+    again = trace(namespace[kernel.__name__])
+    assert again.script() == kernel.script()
+    assert again.launch == kernel.launch
+    return kernel.script()
+
+
+def test_scripts_of_launches_and_assumptions():
+    def assumed(A: T.Buffer(("n",), "float32")):
+        n = T.int32()
+        T.assume(n % 16 == 0)
+        T.device_entry()
+        bx, tx = T.cta_id([T.max(n, 1)]), T.thread_id([16])
+        by = T.launch_thread("blockIdx.y", T.select(n > 10, n, 10))
+        A[tx] = 1.0
+
+    def lone_axis(A: T.Buffer((64,), "float32")):
+        T.device_entry()
+        ty = T.launch_thread("threadIdx.y", 64)
+        A[ty] = 1.0
+
+    def compared(A: T.Buffer((64,), "int32")):
+        T.device_entry()
+        tx = T.thread_id([64])
+        c = T.local_scalar("int32", 3)
+        A[tx] = T.select(T.max(tx, 3) >= +c, 1, 2)
+
+    assert "T.assume(n % 16 == 0)" in round_trip(trace(assumed)) and "T.max(n, 1)" in round_trip(trace(assumed))
+    assert 'T.launch_thread("threadIdx.y", 64)' in round_trip(trace(lone_axis))
+    assert ">= +c" in round_trip(trace(compared))
+
+
+def test_ceildiv_does_not_wrap():
+    def kernel(A: T.Buffer((256,), "uint8"), B: T.Buffer((256,), "uint8")):
+        T.device_entry()
+        tx = T.thread_id([256])
+        B[tx] = T.ceildiv(A[tx], 4)
+
+    a, b = np.arange(256, dtype=np.uint8), np.empty(256, np.uint8)
+    trace(kernel)(a, b)
+    assert np.array_equal(b, -(-np.arange(256) // 4))
+
+
+def test_a_kernel_that_does_nothing():
+    def kernel(A: T.Buffer((8,), "float32")):
+        T.device_entry()
+        T.thread_id([1])
+
+    a = np.ones(8, np.float32)
+    trace(kernel)(a)
+    assert np.all(a == 1)
+
+
 def test_a_guarded_load_stands_in_its_branch():
     case = next(c for c in CASES if c.name == "guarded_load")
     node = next(n for n in case.kernel().function.device.nodes if n.op is ops.IF_THEN_ELSE)

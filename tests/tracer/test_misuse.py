@@ -25,6 +25,9 @@ def refused(body, message, error=TraceError, setup=None):
     with pytest.raises(error) as caught:
         trace(kernel)
     text = str(caught.value)
+    if "cluster" in message:
+        assert re.search(message, text), text
+        return text
     first, last = (lambda lines: (lines[1], lines[1] + len(lines[0]) - 1))(inspect.getsourcelines(body))
     line = re.match(re.escape(__file__) + r":(\d+): ", text)
     assert line and first <= int(line[1]) <= last, text
@@ -124,6 +127,22 @@ MISUSES = {
     "assume below": (lambda A, I, tx, bx: T.assume(tx < 3), r"T.assume stands before T.device_entry"),
     "unknown attribute": (lambda A, I, tx, bx: T.attr({"tirx.fast": 1}), r"unknown attribute 'tirx.fast'; the attributes are tirx.launch_bounds"),
     "bad attribute": (lambda A, I, tx, bx: T.attr({"tirx.cooperative_launch": 1}), r"must be True or False"),
+    "compared with None": (lambda A, I, tx, bx: A[tx, 0] == None, r"a value is compared with None \(a NoneType\)"),  # noqa: E711
+    "numpy function": (lambda A, I, tx, bx: np.exp(A[tx, 0]), r"numpy.exp was called on.*Write T.exp\(...\)"),
+    "numpy maximum": (lambda A, I, tx, bx: np.maximum(A[tx, 0], 0), r"numpy.maximum was called on.*Write T.max\(...\)"),
+    "numpy array times": (lambda A, I, tx, bx: A[tx, 0] * np.ones(3), r"numpy.multiply was called on"),
+    "shift by the width": (lambda A, I, tx, bx: I[tx] << 32, r"`shl` of int32 by 32: the amount must lie in \[0, 32\)"),
+    "shift by less than 0": (lambda A, I, tx, bx: I[tx] >> -1, r"`shr` of int32 by -1: the amount must lie in"),
+    "shift always too far": (lambda A, I, tx, bx: I[tx] << (tx + 40), r"the amount must lie in \[0, 32\)"),
+    "power of integers": (lambda A, I, tx, bx: I[tx]**2, r"`\*\*` on integers; write x \* x"),
+    "buffer as iterable": (lambda A, I, tx, bx: list(I), r"Python iterates over the buffer 'I'"),
+    "buffer as truth": (lambda A, I, tx, bx: bool(I), r"Python asked for the truth of the buffer 'I'"),
+    "buffer arithmetic": (lambda A, I, tx, bx: I + 1, r"arithmetic on the buffer 'I'. Index it"),
+    "length of a buffer": (lambda A, I, tx, bx: len(I), r"len\(\) was called on the buffer 'I'. Its extents are in .shape"),
+    "if without with": (lambda A, I, tx, bx: T.If(tx < 3), r"T.If was made and never entered; write `with T.If\(condition\):`"),
+    "unknown intrinsic": (lambda A, I, tx, bx: T.cuda.cta_synk(), r"T.cuda.cta_synk does not exist in this version; did you mean T.cuda.cta_sync"),
+    "cluster too large": (lambda A, I, tx, bx: T.cta_id_in_cluster([32]), r"a cluster of 32 blocks; the limit is 16"),
+    "cluster does not divide": (lambda A, I, tx, bx: T.cta_id_in_cluster([3]), r"axis x of the grid is 4, which is not a multiple"),
     "unhashable extents": (lambda A, I, tx, bx: T.alloc_local((2.5,), "float32"), r"extent 0 of the allocation is 2.5; it must be an integer"),
     "sympy function": (lambda A, I, tx, bx: T.alloc_local((sympy.sqrt(sympy.Symbol("q")),), "float32"), r"SymPy expression sqrt\(q\)"),
     "trace inside": (lambda A, I, tx, bx: trace(lambda: None), r"trace\(...\) was called inside another trace"),
@@ -266,6 +285,53 @@ def test_buffer_of_another_trace():
 
     trace(first)
     refused(lambda A, I, tx, bx: kept[0][tx], r"buffer 'A' belongs to another trace")
+
+
+def test_a_mutable_scalar_of_another_trace():
+    kept = []
+
+    def first(A: T.Buffer((8,), "int32")):
+        T.device_entry()
+        T.thread_id([8])
+        kept.append(T.local_scalar("int32", 0))
+
+    before = trace(first).script()
+    refused(lambda A, I, tx, bx: kept[0].assign(3), r"the mutable scalar .* belongs to another trace")
+    refused(lambda A, I, tx, bx: kept[0] + 3, r"the mutable scalar .* belongs to another trace")
+    assert "assign(3)" not in before
+
+
+def test_a_handle_that_is_not_bound():
+    def kernel(A: T.handle):
+        T.device_entry()
+        A[T.thread_id([8])] = 0.0
+
+    with pytest.raises(TraceError, match=r"the handle 'A' is indexed; bind it first: A = T.match_buffer\(A, shape, dtype\)"):
+        trace(kernel)
+
+
+def test_a_name_that_is_an_extent_and_a_scalar():
+    def kernel(A: T.Buffer(("n",), "float32"), n: T.int32):
+        T.device_entry()
+        A[T.thread_id([1])] = 0.0
+
+    with pytest.raises(TraceError, match=r"'n' is the name of an extent and of a scalar parameter"):
+        trace(kernel)
+
+
+def test_an_exception_that_is_caught_leaves_its_region():
+    def kernel(A: T.Buffer((8,), "float32")):
+        T.device_entry()
+        tx = T.thread_id([8])
+        try:
+            with T.If(tx < 4):
+                A[tx] = 1.0
+                raise KeyError
+        except KeyError:
+            pass
+        A[tx] = 2.0
+
+    assert trace(kernel).script().endswith("        A[tx] = 1.0\n    A[tx] = 2.0\n")
 
 
 def test_outside_a_trace():
