@@ -142,7 +142,7 @@ MISUSES = {
     "if without with": (lambda A, I, tx, bx: T.If(tx < 3), r"T.If was made and never entered; write `with T.If\(condition\):`"),
     "unknown intrinsic": (lambda A, I, tx, bx: T.cuda.cta_synk(), r"T.cuda.cta_synk does not exist in this version; did you mean T.cuda.cta_sync"),
     "cluster too large": (lambda A, I, tx, bx: T.cta_id_in_cluster([32]), r"a cluster of 32 blocks; the limit is 16"),
-    "cluster does not divide": (lambda A, I, tx, bx: T.cta_id_in_cluster([3]), r"axis x of the grid is 4, which is not a multiple"),
+    "cluster does not divide": (lambda A, I, tx, bx: T.cta_id_in_cluster([3]), r"grid is 4, which is not a multiple of the cluster"),
     "unhashable extents": (lambda A, I, tx, bx: T.alloc_local((2.5,), "float32"), r"extent 0 of the allocation is 2.5; it must be an integer"),
     "sympy function": (lambda A, I, tx, bx: T.alloc_local((sympy.sqrt(sympy.Symbol("q")),), "float32"), r"SymPy expression sqrt\(q\)"),
     "trace inside": (lambda A, I, tx, bx: trace(lambda: None), r"trace\(...\) was called inside another trace"),
