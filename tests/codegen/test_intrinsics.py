@@ -30,6 +30,12 @@ def test_every_row_of_cuda_is_used() -> None:
     assert {row for row in ops.OPERATIONS.values() if row.name.startswith("cuda.")} - used == barriers_and_calls
 
 
+def test_every_row_says_where_it_is_defined_and_since_when() -> None:
+    for row in ops.OPERATIONS.values():
+        assert row.since == "" or number(row.since) > 75, row
+        assert row.source or not row.name.startswith("cuda.") or row is ops.FUNC_CALL, row
+
+
 @pytest.mark.parametrize("name", kernels())
 def test_scripts_trace_back(name: str) -> None:
     kernel = kernels()[name]
