@@ -159,8 +159,8 @@ def test_a_scalar_is_an_array_of_one_element():
         trace(fn)(a, b)
         assert np.array_equal(b, a.sum(axis=1))
     assert body(trace(array))[2:4] == ["int phase[1];", "phase[0] = 0;"]
-    assert body(trace(scalar))[2:] == [
-        "int phase = 0;", "while (phase < 4) {", "acc += A_ptr[tx * 4 + phase];", "phase += 1;", "}", "B_ptr[tx] = acc;"]
+    lines = body(trace(scalar))       # a variable: how it is added to is no matter of memory
+    assert lines[2:5] == ["int phase = 0;", "while (phase < 4) {", "acc += A_ptr[tx * 4 + phase];"] and lines[-1] == "B_ptr[tx] = acc;"
 
 
 def test_let_carries_facts_to_its_uses():
