@@ -357,7 +357,7 @@ def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | No
         _claim_arena(storage, recorder)
     recorder.record(ops.ALLOC, (), None, {"buffer": decl})
     if scope == "shared":
-        _check_static_shared(recorder)
+        _check_shared(recorder)
     return decl, recorder, recorder.region
 
 
@@ -389,19 +389,22 @@ def _claim_arena(storage: ir.Storage, recorder: Recorder) -> None:
 def set_arena_size(storage: ir.Storage, size: Int, recorder: Recorder) -> None:
     """The dynamic shared array holds `size` elements."""
     storage.size = size
-    total = size * storage.dtype.bytes
-    if recorder.known.prove(si.gt(total, si.const(DYNAMIC_SHARED_LIMIT))) is True:
-        recorder.fail(f"{symbolic_text(total, recorder)} bytes of dynamic shared memory; a block has at most {DYNAMIC_SHARED_LIMIT} (227 KiB)")
-    recorder.function.launch.dynamic_shared_bytes = total
+    recorder.function.launch.dynamic_shared_bytes = size * storage.dtype.bytes
+    _check_shared(recorder)
 
 
-def _check_static_shared(recorder: Recorder) -> None:
-    total = 0
+def _check_shared(recorder: Recorder) -> None:
+    """What a block may have: of static shared memory, and of static and dynamic together."""
+    static = 0
     for node in recorder.function.device.walk():
         if node.op is ops.ALLOC and (storage := node.attrs["buffer"].storage).scope == "shared":
-            total = -(-total // storage.align) * storage.align + storage.size.value * storage.dtype.bytes
-    if total > STATIC_SHARED_LIMIT:
-        recorder.fail(f"{total} bytes of static shared memory; a block has at most {STATIC_SHARED_LIMIT} (48 KiB). Use smaller tiles")
+            static = -(-static // storage.align) * storage.align + storage.size.value * storage.dtype.bytes
+    if static > STATIC_SHARED_LIMIT:
+        recorder.fail(f"{static} bytes of static shared memory; a block has at most {STATIC_SHARED_LIMIT} (48 KiB). Use smaller tiles")
+    dynamic = recorder.function.launch.dynamic_shared_bytes
+    if dynamic is not None and recorder.known.prove(si.gt(dynamic + static, si.const(DYNAMIC_SHARED_LIMIT))) is True:
+        beside = f" beside {static} of static" if static else ""
+        recorder.fail(f"{symbolic_text(dynamic, recorder)} bytes of dynamic shared memory{beside}; a block has at most {DYNAMIC_SHARED_LIMIT} (227 KiB)")
 
 
 def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, *, scope: str | None = None, layout: Any = "default", elem_offset: Any = None,

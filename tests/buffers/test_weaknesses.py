@@ -203,6 +203,12 @@ def test_w22_the_limits_of_a_launch():
         T.alloc_shared((8192,), "float32")
         T.alloc_shared((4097,), "float32")
 
+    def together(A: T.Buffer((64,), "float32")):
+        entry()
+        T.alloc_shared((64,), "float32")
+        T.alloc_buffer((232448,), "uint8", scope="shared.dyn")
+
+    failing(together, "232448 bytes of dynamic shared memory beside 256 of static; a block has at most 232448")
     failing(threads, "2048")
     failing(static, "61440 bytes of static shared memory; a block has at most 49152")
     failing(in_two, "49156 bytes of static shared memory; a block has at most 49152")
