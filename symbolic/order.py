@@ -232,11 +232,16 @@ def select(S: Engine, e: Int) -> Int:
     return S.note(rules.SELECT_ASSUME, e, result, c=condition, x=x, y=y, u=u, v=v)
 
 
+MANY = 12      # of more conditions than these none is tried against all the others, which takes the square of their number
+
+
 def connective(S: Engine, e: Int) -> Int:
     """`and` without what the others imply, `or` without what implies another."""
     made = integers.BUILD[e.op](*map(S.canon, e.args))
     if made.op is not e.op:
         return made
+    if len(made.args) > MANY:
+        return S.facts._known(made)
     conjunction = e.op is LAND
     kept = list(made.args)
     for x in reversed(made.args):
