@@ -404,7 +404,8 @@ def _check_shared(recorder: Recorder) -> None:
     dynamic = recorder.function.launch.dynamic_shared_bytes
     if dynamic is not None and recorder.known.prove(si.gt(dynamic + static, si.const(DYNAMIC_SHARED_LIMIT))) is True:
         beside = f" beside {static} of static" if static else ""
-        recorder.fail(f"{symbolic_text(dynamic, recorder)} bytes of dynamic shared memory{beside}; a block has at most {DYNAMIC_SHARED_LIMIT} (227 KiB)")
+        recorder.fail(f"{symbolic_text(dynamic, recorder)} bytes of dynamic shared memory{beside}; a block has at most {DYNAMIC_SHARED_LIMIT} "
+                      "(227 KiB)")
 
 
 def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, *, scope: str | None = None, layout: Any = "default", elem_offset: Any = None,
