@@ -29,7 +29,7 @@ def _atomic(name: str) -> Form:
             c_type = s.c_type(_UNSIGNED)
             place, operands = fr.cast(f"{c_type}*", place), [fr.cast(c_type, operand) for operand in operands]
         made = fr.call(f"{function}{_SUFFIXES[attrs['scope']]}", place, *operands)
-        return fr.cast(s.c_type(), made) if bits else made
+        return fr.cast(s.c_type(), made) if bits and s.node not in s.printer.plan.discarded else made
     return form
 
 

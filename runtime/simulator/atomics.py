@@ -19,7 +19,7 @@ from tracer.ir import Node
 
 
 class Rule(NamedTuple):
-    """What an atomic leaves where it found `old`; and, where that is one, the ufunc of old and value."""
+    """What an atomic leaves where it found `old`; and, where that is one (but for subnormals, if it flushes them), the ufunc of old and value."""
 
     step: Callable[..., Value]
     ufunc: Any = None
@@ -42,12 +42,16 @@ RULES: dict[str, Rule] = {
 _LEAST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
+def _is_subnormal(x: Value) -> Value:
+    return (x != 0) & (np.abs(x) < _LEAST_NORMAL)
+
+
 def _flushed(x: Value) -> Value:
-    return np.where(np.abs(x) < _LEAST_NORMAL, np.copysign(np.float32(0), x), x)
+    return np.where(_is_subnormal(x), np.copysign(np.float32(0), x), x)
 
 
 # "atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero"; on shared memory it does not.
-_FLUSHING = Rule(lambda old, value: _flushed(_flushed(old) + _flushed(value)))
+_FLUSHING = Rule(lambda old, value: _flushed(_flushed(old) + _flushed(value)), np.add)
 
 
 def _rule(node: Node) -> Rule:
@@ -91,8 +95,7 @@ def in_turn(cells: Array, where: Array, rule: Rule, given: list[Array]) -> Array
     if rule.ufunc is not None and len(starts) < turns.max():
         for start, count in zip(starts.tolist(), turns.tolist()):
             who = order[start:start + count]
-            chain = np.concatenate((cells[where[who[:1]]], given[0][who]))
-            found = rule.ufunc.accumulate(chain, dtype=cells.dtype)
+            found = _at_one(rule, np.concatenate((cells[where[who[:1]]], given[0][who])))
             old[who], cells[places[start]] = found[:-1], found[-1]
         return old
     for turn in range(int(turns.max())):
@@ -101,3 +104,12 @@ def in_turn(cells: Array, where: Array, rule: Rule, given: list[Array]) -> Array
         old[who] = found
         cells[where[who]] = rule.step(found, *[operand[who] for operand in given])
     return old
+
+
+def _at_one(rule: Rule, chain: Array) -> Array:
+    """What one element holds at first, `chain[0]`, and after each turn with one of the other operands."""
+    found: Array = rule.ufunc.accumulate(chain, dtype=chain.dtype)
+    if rule is _FLUSHING and (_is_subnormal(chain) | _is_subnormal(found)).any():
+        for turn in range(1, len(chain)):
+            found[turn] = rule.step(found[turn - 1], chain[turn])
+    return found

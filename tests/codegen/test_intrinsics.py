@@ -67,7 +67,7 @@ def test_text_of_atomics() -> None:
         "const int tx = threadIdx.x;",
         "__shared__ unsigned int cell;",
         "cell = 0;",
-        "(long long)atomicAdd((unsigned long long*)&A_ptr[tx / 2], (unsigned long long)-1LL);",
+        "atomicAdd((unsigned long long*)&A_ptr[tx / 2], (unsigned long long)-1LL);",
         "A_ptr[tx] = (long long)atomicCAS_system((unsigned long long*)&A_ptr[0], (unsigned long long)A_ptr[tx], (unsigned long long)7LL);",
         "const unsigned int place = atomicInc_block(&cell, 63u);",
         "C_ptr[(int)place] = atomicExch(&C_ptr[1], 2.0f);",

@@ -105,6 +105,30 @@ def test_global_float32_sums_flush_subnormals_and_shared_ones_do_not() -> None:
     assert a.tolist() == [0.0, float(tiny + tiny), float(tiny)]
 
 
+def test_flushing_among_many_turns_at_one_element() -> None:
+    """Each of 300 threads adds; some values, and some sums, are subnormal. Python follows turn by turn."""
+    def many(V: T.Buffer((300,), "float32"), A: T.Buffer((1,), "float32"), O: T.Buffer((300,), "float32")) -> None:  # noqa: E741
+        T.device_entry()
+        tx = T.thread_id([300])
+        O[tx] = T.cuda.atomic_add(A.ptr_to([0]), V[tx])
+
+    least = np.finfo(np.float32).smallest_normal
+    rng = np.random.default_rng(3)
+    v = (rng.integers(-4, 5, 300) * least / 2).astype(np.float32)
+    a, got = np.array([least], np.float32), np.zeros(300, np.float32)
+
+    def flush(x: Any) -> Any:
+        return np.float32(0) * np.sign(x) if abs(x) < least else x
+
+    held, expected = a[0], []
+    for value in v:
+        expected.append(held)
+        held = flush(flush(held) + flush(value))
+    run(trace(many), v, a, got)
+    np.testing.assert_array_equal(got, np.array(expected))
+    assert a[0] == held and len(set(got.tolist())) > 3
+
+
 def test_an_atomic_outside_the_buffer() -> None:
     i = np.array([0, 1, 2, 3, 4, 5, 9, 7], np.int32)
     with pytest.raises(OutOfBoundsError, match=r"atomic of A\[9\] is outside A's shape \(8,\): index 0 is 9, not in \[0, 8\)\n.*thread \(6, 0, 0\)"):
