@@ -609,15 +609,15 @@ def warp_reductions(A: T.Buffer((64,), "int32"), B: T.Buffer((8, 2), "int32")):
             B[k, warp] = value.astype("int32")
 
 
-@case(ints((96,)), ((96, 2), np.int32), lambda a: np.stack([np.arange(96) % 32 == 0, np.arange(96) % 32 == 5], axis=1).astype(np.int32) * a[:, None])
+@case(ints((96,)), ((96, 2), np.int32), lambda a: np.stack([a, np.where(np.arange(96) % 32 < 5, 0, a)], axis=1))
 def elected(A: T.Buffer((96,), "int32"), B: T.Buffer((96, 2), "int32")):
+    """Of each group of lanes one is elected, whichever it is: times the number of those elected is times 1."""
     T.device_entry()
     tx = T.thread_id([96])
-    B[tx, 0] = T.select(T.cuda.elect_sync(), A[tx], 0)
+    B[tx, 0] = A[tx] * T.cuda.popc(T.cuda.ballot_sync(0xFFFFFFFF, T.cuda.elect_sync()))
     B[tx, 1] = 0
     with T.If(tx % 32 >= 5):
-        with T.If(T.cuda.elect_sync(0xFFFFFFE0)):
-            B[tx, 1] = A[tx]
+        B[tx, 1] = A[tx] * T.cuda.popc(T.cuda.ballot_sync(0xFFFFFFE0, T.cuda.elect_sync(0xFFFFFFE0)))
 
 
 def _words_expected(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -67,7 +67,10 @@ def activemask() -> Value:
 
 
 def elect_sync(mask: Any = FULL_MASK) -> Value:
-    """True for one lane of `mask`, the lowest, and False for the others (`elect.sync`). sm_90 and later."""
+    """True for one lane of `mask`, the same at every call, and False for the others (`elect.sync`). sm_90 and later.
+
+    PTX does not say which lane; the simulator takes the lowest.
+    """
     recorder = current()
     return wrap(recorder.record(ops.ELECT, [lane_mask(mask, recorder)], BOOL), recorder)
 
