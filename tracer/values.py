@@ -13,7 +13,7 @@ from tracer import operations as ops
 from tracer.dtypes import DType, can_store, check_literal, dtype, literal_dtype, promote
 from tracer.errors import DTypeError
 from tracer.ir import Buffer, Node, Region
-from tracer.operations import Operation
+from tracer.operations import Effect, Operation
 from tracer.recorder import BOOL, Nameable, Recorder, current
 from tracer.spelling import describe
 
@@ -536,12 +536,26 @@ def if_then_else(condition: Any, a: Any, b: Any) -> Value:
     nodes = _operands(ops.IF_THEN_ELSE, [a, b], recorder)
     if chosen.op is ops.CONST:
         return wrap(nodes[0] if chosen.attrs["value"] else nodes[1], recorder)
+    _refuse_writes(nodes, recorder)
     branches = (Region(), Region())
     shared = set(slice_of([chosen], recorder))
     for branch, node in zip(branches, nodes):
         private = [n for n in slice_of([node], recorder) if n not in shared]
         branch.result = recorder.copy(private, branch).get(node, node)
     return wrap(recorder.record(ops.IF_THEN_ELSE, [chosen], nodes[0].dtype, regions=branches), recorder)
+
+
+def _refuse_writes(roots: list[Node], recorder: Recorder) -> None:
+    """An atomic written inside a guarded value would be performed by every thread: Python evaluates arguments first."""
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node.parent is not recorder.region or recorder.held_by_name(node):
+            continue
+        if node.op.effect & Effect.WRITE:
+            recorder.fail(f"`{node.op.name}` inside T.if_then_else would be performed whether it is chosen or not; put it into a T.If that assigns "
+                          "a mutable scalar, or give its result a name before if every thread is meant", node)
+        pending.extend(node.operands)
 
 
 def slice_of(roots: list[Node], recorder: Recorder) -> list[Node]:

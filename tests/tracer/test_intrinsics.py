@@ -47,6 +47,8 @@ MISUSES: dict[str, tuple[Any, str]] = {
               r"warps=33; it is the number of the block's warps, 1 to 32"),
     "too few warps": (lambda A, I, H, tx: [T.warp_id([8]), T.cuda.cta_sum(A[tx, 0], 4, T.alloc_shared((4,), "float32").ptr_to([0]))],
                       r"T.warp_id was declared with extent \[8\], and 4 is needed here"),
+    "a guarded atomic": (lambda A, I, H, tx: T.if_then_else(tx < 3, T.cuda.atomic_add(I.ptr_to([0]), 1) + 1, 0),
+                         r"`cuda.atomic_add` inside T.if_then_else would be performed whether it is chosen or not; put it into a T.If"),
     "a hint on shared memory": (lambda A, I, H, tx: T.cuda.ldcg(T.alloc_shared((8,), "int32").ptr_to([0]), "int32"),
                                 r"`cuda.ldcg` on .* in shared memory; it is for global memory"),
 }
@@ -110,6 +112,16 @@ def test_a_call_whose_result_is_unused_is_a_statement() -> None:
         "old = T.cuda.atomic_exch(A.ptr_to([tx]), T.uint32(2))",
         "T.cuda.atomic_inc(A.ptr_to([1]), old)",
     ]
+
+
+def test_a_named_atomic_may_be_chosen() -> None:
+    def kernel(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+        T.device_entry()
+        tx = T.thread_id([64])
+        old = T.cuda.atomic_add(A.ptr_to([0]), 1)
+        B[tx] = T.if_then_else(tx < 3, old + 1, 0)
+
+    assert body(trace(kernel))[-1] == "B[tx] = T.if_then_else(tx < 3, old + 1, 0)"
 
 
 def test_a_pointer_reads_its_mutable_scalars_before_the_operands_are_evaluated() -> None:
