@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from tests.simulator.running import random
 from tracer import T, trace
 from tracer.intrinsics.atomics import DTYPES, SCOPES
 from tracer.intrinsics.bits import FUNNEL_SHIFTS, WORDS
@@ -44,36 +48,45 @@ def _count(body: Callable[[Any, Any], list[Any]], operand: str) -> int:
 
 
 def _atomics(name: str, dtype: str) -> Any:
-    """In every scope that there is, on global and shared memory and through a pointer to a mutable scalar; a result used and one not."""
+    """Each thread at an element of its own, so that there is one result: in every scope on global memory, and on shared memory.
+
+    One more, of a mutable scalar that all threads share, has no result that counts.
+    """
     scopes = SCOPES if dtype not in ("uint16", "float16", "bfloat16") else ("device",)
 
-    def kernel(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype)) -> None:
+    def kernel(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype), C: T.Buffer((3, 64), dtype)) -> None:
         T.device_entry()
         tx = T.thread_id([64])
+        act = getattr(T.cuda, f"atomic_{name}")
         tile, cell = T.alloc_shared((64,), dtype), T.shared_scalar(dtype)
         tile[tx] = A[tx]
+        C[0, tx] = A[tx]
         with T.If(tx == 0):
             cell.assign(A[0])
         T.cuda.cta_sync()
-        v = A[63 - tx]
-        operands = (v, A[tx // 2]) if name == "cas" else (v,)
+        operands = (A[tx // 2 * 2], B[tx]) if name == "cas" else (B[tx],)
         for scope in scopes:
-            B[tx] = getattr(T.cuda, f"atomic_{name}")(tile.ptr_to([tx // 4]), *operands, scope=scope)
-            getattr(T.cuda, f"atomic_{name}")(B.ptr_to([tx // 4]), *operands, scope=scope)
-        getattr(T.cuda, f"atomic_{name}")(T.address_of(cell), *operands)
+            act(C.ptr_to([0, tx]), *operands, scope=scope)
+        C[1, tx] = act(tile.ptr_to([tx]), *operands)
+        C[2, tx] = tile[tx]
+        act(T.address_of(cell), *operands)
 
     kernel.__name__ = f"atomic_{name}_{dtype}"
     return trace(kernel)
 
 
 def _cached(dtype: str) -> Any:
-    def kernel(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype)) -> None:
+    rows = len(CACHED_LOADS) + len(CACHED_STORES)
+
+    def kernel(A: T.Buffer((64,), dtype), C: T.Buffer((rows, 64), dtype)) -> None:
         T.device_entry()
         tx = T.thread_id([64])
-        for hint in CACHED_LOADS.values():
-            B[tx] = getattr(T.cuda, hint.rsplit(".", 1)[1])(A.ptr_to([tx]), dtype)
-        for hint in CACHED_STORES.values():
-            getattr(T.cuda, hint.rsplit(".", 1)[1])(B.ptr_to([63 - tx]), A[tx])
+        for row, name in enumerate([*CACHED_LOADS.values(), *CACHED_STORES.values()]):
+            act = getattr(T.cuda, name.removeprefix("T.cuda."))
+            if row < len(CACHED_LOADS):
+                C[row, tx] = act(A.ptr_to([tx]), dtype)
+            else:
+                act(C.ptr_to([row, tx]), A[63 - tx])
 
     kernel.__name__ = f"cached_{dtype}"
     return trace(kernel)
@@ -120,13 +133,31 @@ def kernels() -> dict[str, Any]:
         _order(), _sums(),
     ]
     found += [_kernel(f"match_{dtype}", dtype, "uint32", lambda a, b: [
-        cuda.match_any_sync(FULL, a), cuda.match_all_sync(FULL, b), cuda.match_all_sync(0xFFFF, a + b)]) for dtype in MATCHED]
+        cuda.match_any_sync(FULL, a), cuda.match_all_sync(FULL, b), cuda.match_all_sync(FULL, a + b)]) for dtype in MATCHED]
     for name in REDUCTIONS:
         dtype = "uint32" if name.endswith("u32") else "int32"
-        found.append(_kernel(name, dtype, dtype, lambda a, b, name=name: [getattr(cuda, name)(FULL, a), getattr(cuda, name)(0xFF, a + b)]))
+        found.append(_kernel(name, dtype, dtype, lambda a, b, name=name: [getattr(cuda, name)(FULL, a), getattr(cuda, name)(FULL, a + b)]))
     for dtype in WORDS:
         found.append(_kernel(f"counts_{dtype}", dtype, "int32", lambda a, b: [cuda.popc(a), cuda.clz(a + b), cuda.ffs(b)]))
         found.append(_kernel(f"brev_{dtype}", dtype, dtype, lambda a, b: [cuda.brev(a), cuda.brev(a + b) >> 3]))
     found += [_atomics(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes]
     found += [_cached(dtype) for dtype in MOVED]
     return {kernel.__name__: kernel for kernel in found}
+
+
+def arguments(kernel: Any) -> list[Any]:
+    """NumPy arrays for a call: `A` random, `B` random too but for the masks that it holds in votes, the others 77; scalars 20."""
+    found: list[Any] = []
+    for parameter in kernel.function.parameters:
+        buffer = parameter.buffer
+        if buffer is None:
+            found.append(20)
+            continue
+        shape, storage = tuple(extent.value for extent in buffer.shape), buffer.dtype.storage
+        if kernel.__name__ in ("votes", "elected") and parameter.name == "B":
+            found.append(np.full(shape, FULL, np.uint32))
+        elif parameter.name in ("A", "B"):
+            found.append(random(storage, math.prod(shape), seed=len(found)).reshape(shape))
+        else:
+            found.append(np.full(shape, 77, storage))
+    return found
