@@ -521,6 +521,20 @@ def slots(A: T.Buffer((256,), "int32"), B: T.Buffer((257,), "int32")):
     B[256] = drawn
 
 
+@case(ints((64,)), ((2,), np.uint32), lambda a, n: np.array([n + 64, a[np.arange(n) % 64].sum()]).astype(np.uint32), scalars=(200,))
+def work_queue(A: T.Buffer((64,), "int32"), B: T.Buffer((2,), "uint32"), n: T.uint32):
+    """Threads draw numbers below n until there are none; who draws which is not said, the sum of what they stand for is."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    with T.If(tx < 2):
+        B[tx] = 0
+    T.cuda.cta_sync()
+    drawn = T.local_scalar("uint32", T.cuda.atomic_add(B.ptr_to([0]), 1))
+    with T.While(lambda: drawn < n):
+        T.cuda.atomic_add(B.ptr_to([1]), A[(drawn % 64).astype("int32")].astype("uint32"))
+        drawn.assign(T.cuda.atomic_add(B.ptr_to([0]), 1))
+
+
 @case(floats((128,)), ((), F32), lambda a: a.max())
 def maximum_by_exchange(A: T.Buffer((128,), "float32"), B: T.Buffer((), "float32")):
     """A float maximum, for which there is no instruction: compare and swap until it holds."""
