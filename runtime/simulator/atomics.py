@@ -65,18 +65,21 @@ def _atomic(c: Compiler, node: Node) -> tuple[Run, bool]:
     # An exchange whose answer nobody wants is a store.
     reads = rule is not RULES["exch"] or any((node, form) in c.slots for form in (NARROW, WIDE))
     values, write = [c.narrow(o) for o in node.op.split(node.operands)[1]], c.define(node)
-    access = Access(c, node, "atomic", 1)
+    assert node.dtype is not None
+    lanes = node.dtype.lanes
+    access = Access(c, node, "atomic", lanes)
     storage = access.element
 
     def run(agent: Agent, frame: Frame) -> None:
         memory, position = access.locate(agent, frame)
         if memory.written is not None and reads:
             access.check_written(agent, frame, memory, position)
-        where = np.broadcast_to(position, frame.shape).reshape(-1)
-        given = [frame.spread(value(agent, frame)).reshape(-1) for value in values]
+        shape = frame.shape if lanes == 1 else (*frame.shape, lanes)      # each lane is an element of its own
+        where = np.broadcast_to(position, shape).reshape(-1)
+        given = [np.broadcast_to(value(agent, frame), shape).reshape(-1) for value in values]
         old = in_turn(memory.viewed(storage), where, rule, given)
         memory.mark(position, storage.itemsize)
-        write(agent, frame, old.reshape(frame.shape))
+        write(agent, frame, old.reshape(shape))
 
     return run, False
 

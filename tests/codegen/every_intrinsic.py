@@ -75,6 +75,23 @@ def _atomics(name: str, dtype: str) -> Any:
     return trace(kernel)
 
 
+def _paired_atomics(half: str) -> Any:
+    def kernel(A: T.Buffer((64,), half, align=4), B: T.Buffer((64,), half, align=4), C: T.Buffer((128,), half, align=4)) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        tile = T.alloc_shared((32,), f"{half}x2")
+        tile[tx] = A.vload([2 * tx], dtype=f"{half}x2")
+        T.cuda.cta_sync()
+        b = B.vload([2 * tx], dtype=f"{half}x2")
+        T.cuda.atomic_add(tile.ptr_to([tx]), b)
+        C.vstore([2 * tx], T.cuda.atomic_add(tile.ptr_to([tx]), 1.0))
+        C.vstore([2 * tx + 64], b)
+        T.cuda.atomic_add(C.view(f"{half}x2").ptr_to([tx + 32]), b + b)
+
+    kernel.__name__ = f"atomic_add_{half}x2"
+    return trace(kernel)
+
+
 def _cached(dtype: str) -> Any:
     rows = len(CACHED_LOADS) + len(CACHED_STORES)
 
@@ -140,7 +157,8 @@ def kernels() -> dict[str, Any]:
     for dtype in WORDS:
         found.append(_kernel(f"counts_{dtype}", dtype, "int32", lambda a, b: [cuda.popc(a), cuda.clz(a + b), cuda.ffs(b)]))
         found.append(_kernel(f"brev_{dtype}", dtype, dtype, lambda a, b: [cuda.brev(a), cuda.brev(a + b) >> 3]))
-    found += [_atomics(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes]
+    found += [_atomics(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes if not dtype.endswith("x2")]
+    found += [_paired_atomics(half) for half in ("float16", "bfloat16")]
     found += [_cached(dtype) for dtype in MOVED]
     return {kernel.__name__: kernel for kernel in found}
 

@@ -36,6 +36,11 @@ def test_every_row_says_where_it_is_defined_and_since_when() -> None:
         assert row.source or not row.name.startswith("cuda.") or row is ops.FUNC_CALL, row
 
 
+def accessed(access: Any) -> tuple[str, str, bool | None, str]:
+    """An access without its coordinates, in which a script may have given a name to what had none."""
+    return access.buffer, access.kind, access.in_bounds, str(access).rsplit("  ", 1)[1]
+
+
 @pytest.mark.parametrize("name", kernels())
 def test_scripts_trace_back(name: str) -> None:
     kernel = kernels()[name]
@@ -44,7 +49,7 @@ def test_scripts_trace_back(name: str) -> None:
     again = trace(namespace[name])
     assert again.script() == kernel.script()
     assert [node.op for node in again.function.device.walk()] == [node.op for node in kernel.function.device.walk()]
-    assert list(map(str, again.accesses())) == list(map(str, kernel.accesses()))
+    assert [accessed(a) for a in again.accesses()] == [accessed(a) for a in kernel.accesses()]
 
 
 def lines(kernel: Any) -> list[str]:

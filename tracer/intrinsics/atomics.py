@@ -1,7 +1,7 @@
 """`T.cuda`: atomic operations on an element of global or shared memory. Each gives the value that it found.
 
 `scope` says among whose threads the operation is atomic: "block", "device" (the default) or "system". The order is relaxed: a fence or
-a barrier orders other accesses around it.
+a barrier orders other accesses around it. Of a pair of halves each is added atomically, not the two together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCOPES = ("block", "device", "system")
 # CUDA C++ Programming Guide, "Atomic Functions": the dtypes that each takes.
 _WORDS = ("int32", "uint32", "int64", "uint64")
 DTYPES: dict[str, tuple[str, ...]] = {
-    "add": (*_WORDS, "float16", "bfloat16", "float32", "float64"), "sub": ("int32", "uint32"),
+    "add": (*_WORDS, "float16", "bfloat16", "float32", "float64", "float16x2", "bfloat16x2"), "sub": ("int32", "uint32"),
     "min": _WORDS, "max": _WORDS, "and": _WORDS, "or": _WORDS, "xor": _WORDS,
     "exch": (*_WORDS, "float32"), "cas": ("uint16", *_WORDS), "inc": ("uint32",), "dec": ("uint32",),
 }
