@@ -157,11 +157,16 @@ ZERO, ONE, MINUS_ONE = const(0), const(1), const(-1)
 
 
 def to_int(value: Like) -> Int:
-    """`value` as a node; a SymPy expression is read by the bridge. Raises TypeError for what is no integer expression."""
+    """`value` as a node. Raises TypeError for what is no integer expression.
+
+    A SymPy expression is read by the bridge; an object that stands for an expression says so by a method `__symbolic__`.
+    """
     if value.__class__ is Int:
         return value
     if isinstance(value, int):
         return const(int(value))
+    if hasattr(value, "__symbolic__"):
+        return value.__symbolic__()  # type: ignore[no-any-return]
     if hasattr(value, "__index__"):
         return const(value.__index__())
     sympy = sys.modules.get("sympy")

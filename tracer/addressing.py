@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.layout.errors import LayoutError
+from symbolic.layout.notation import Iter
+from symbolic.layout.swizzle import ComposeLayout
 from symbolic.layout.tile import TileLayout
 from tracer.ir import Buffer
 
@@ -109,3 +111,22 @@ def thread_axes(layout: Any) -> list[str]:
     if layout is None:
         return []
     return [axis.name for axis in layout.axes if not axis.is_memory]
+
+
+def with_symbols(layout: Any, change: Callable[[Int], Int]) -> Any:
+    """The layout with every expression in it replaced by `change` of it."""
+    tile = getattr(layout, "tile_layout", layout)
+    if not tile.is_symbolic:
+        return layout
+
+    def changed(value: Any) -> Any:
+        return change(value) if isinstance(value, Int) else value
+
+    def iters(group: Any) -> list[Iter]:
+        return [Iter(changed(i.extent), changed(i.stride), i.axis) for i in group]
+
+    rebuilt = TileLayout.from_iters(iters(tile.shard), iters(tile.replica), {axis: changed(value) for axis, value in tile.offsets.items()})
+    if tile is layout:
+        return rebuilt
+    xor = layout.swizzle
+    return ComposeLayout(xor.per_element, xor.swizzle_len, xor.atom_len, rebuilt, xor.swizzle_inner)

@@ -11,11 +11,9 @@ import numpy as np
 
 from symbolic import integers as si
 from symbolic.integers import Int
-from symbolic.layout.notation import Iter
-from symbolic.layout.swizzle import ComposeLayout
-from symbolic.layout.tile import TileLayout
 from symbolic.layout.values import is_sympy
 from symbolic.text import text
+from tracer.addressing import with_symbols
 from tracer.errors import DTypeError
 from tracer.recorder import Recorder
 from tracer.values import Value, as_node, maximum, minimum, wrap
@@ -74,25 +72,12 @@ def over_extents(expression: Any, recorder: Recorder) -> Int:
 
 def over_function(layout: Any, recorder: Recorder) -> Any:
     """A layout whose symbols, SymPy's or ours by name, are the function's extents."""
-    tile = getattr(layout, "tile_layout", layout)
-    if not tile.is_symbolic:
-        return layout
-
-    def known(value: Any) -> Any:
-        if not isinstance(value, Int):
-            return value
+    def known(value: Int) -> Int:
         free = [symbol for symbol in si.free_symbols(value) if symbol not in recorder.function.atoms]
         found = {symbol: recorder.extent(symbol.name).sym for symbol in free}
-        return si.substitute(value, {symbol: known for symbol, known in found.items() if known is not None})
+        return si.substitute(value, {symbol: extent for symbol, extent in found.items() if extent is not None})
 
-    def iters(group: Any) -> list[Iter]:
-        return [Iter(known(i.extent), known(i.stride), i.axis) for i in group]
-
-    rebuilt = TileLayout.from_iters(iters(tile.shard), iters(tile.replica), {axis: known(value) for axis, value in tile.offsets.items()})
-    if tile is layout:
-        return rebuilt
-    xor = layout.swizzle
-    return ComposeLayout(xor.per_element, xor.swizzle_len, xor.atom_len, rebuilt, xor.swizzle_inner)
+    return with_symbols(layout, known)
 
 
 def value_of(entry: Int, recorder: Recorder) -> Value | int:

@@ -11,14 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from typing import Any
 
-from symbolic.integers import AND, LAND, LOR, OR, Int
+from symbolic.integers import AND, LAND, LOR, OR, Int, free_symbols, named, substitute
 from symbolic.layout.axes import AXES
 from symbolic.text import ATOM, Piece
 from symbolic.text import Printer as IntPrinter
 from symbolic.text import text as int_text
 from tracer import ir
 from tracer import operations as ops
+from tracer.addressing import with_symbols
 from tracer.dtypes import DType
 from tracer.ir import Function, Node, Parameter, Region
 from tracer.spelling import quoted, spell
@@ -166,7 +168,7 @@ class Printer:
         shape = [self.annotated(entry) if annotation else self.integer(entry) for entry in buffer.shape]
         options = [f"({', '.join(shape)}{',' if len(shape) == 1 else ''})", quoted(buffer.dtype)]
         if buffer.layout is not None:
-            options.append(f"layout={buffer.layout!r}")
+            options.append(f"layout={self.layout(buffer.layout)}")
         if buffer.align is not None:
             options.append(f"align={buffer.align}")
         if self.integer(buffer.elem_offset) != "0":
@@ -175,7 +177,7 @@ class Printer:
 
     def annotated(self, entry: Int) -> str:
         """A shape entry of an annotation: an int, a quoted name, or a SymPy formula over symbols."""
-        symbols = _symbols(entry)
+        symbols = free_symbols(entry)
         if not symbols:
             return self.integer(entry)
         if len(symbols) == 1 and entry is symbols[0]:
@@ -196,6 +198,12 @@ class Printer:
         """An exact integer over extents and scalars."""
         return ExtentPrinter({symbol: self.name(node) for symbol, node in self.source.atoms.items()
                               if node.op in (ops.EXTENT, ops.SCALAR)}).text(entry)
+
+    def layout(self, layout: Any) -> str:
+        """A layout with the author's names for its symbols."""
+        if layout is None:
+            return "None"
+        return repr(with_symbols(layout, lambda value: substitute(value, {s: named(self.name(self.source.atoms[s])) for s in free_symbols(value)})))
 
     # ------------------------------------------------------------------ regions
 
@@ -298,11 +306,6 @@ class Printer:
         return spell(node, self.operand, self.buffer)
 
 
-def _symbols(entry: Int) -> tuple[Int, ...]:
-    from symbolic.integers import free_symbols
-    return free_symbols(entry)
-
-
 def _uses(function: Function) -> Counter[Node]:
     """How often each node is an operand or the result of a region."""
     uses: Counter[Node] = Counter()
@@ -343,7 +346,8 @@ def _alloc(printer: Printer, node: Node) -> None:
 def _decl(printer: Printer, node: Node) -> None:
     printer.consume(node)
     buffer, source = node.attrs["buffer"], node.attrs["source"]
-    made = node.attrs["spelling"].format(*(printer.operand(o)[0] for o in node.operands), source=printer.buffer(source))
+    operands = [printer.operand(o)[0] for o in node.operands]
+    made = node.attrs["spelling"].format(*operands, source=printer.buffer(source), layout=printer.layout(buffer.layout))
     printer.write(f"{printer.buffer(buffer)} = {made}")
 
 

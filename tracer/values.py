@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from symbolic import integers as si
+from symbolic.integers import Int
 from symbolic.layout.values import is_sympy
 from tracer import operations as ops
 from tracer.dtypes import DType, can_store, check_literal, dtype, literal_dtype, promote
@@ -117,6 +118,13 @@ class Value(Nameable):
         return Value(self.recorder.record(ops.LANE, [node], node.dtype.scalar, {"index": int(lane)}), self.recorder)
 
     # -- what Python would do silently wrong
+
+    def __symbolic__(self) -> Int:
+        """The value as an exact integer over the trace's symbols: what a layout's extents and strides are made of."""
+        node = as_node(self, None, self.recorder)
+        if node.sym is None or node.dtype is None or not node.dtype.is_integer:
+            self.recorder.fail(f"a {node.dtype} value is used as an integer of a layout", node, kind=DTypeError)
+        return node.sym
 
     def _constant(self) -> Any:
         """The constant that the ranges decided, or None."""

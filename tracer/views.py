@@ -33,8 +33,8 @@ def declare(view: ir.Buffer, source: ir.Buffer, spelling: str, recorder: Recorde
 
 
 def spelled_layout(layout: Any) -> str:
-    """`layout=...` as an argument behind others, or nothing."""
-    return "" if layout is None else f", layout={layout!r}"
+    """`layout=...` as an argument behind others, or nothing; the script fills in the view's layout."""
+    return "" if layout is None else ", layout={layout}"
 
 
 def dense_layout(decl: ir.Buffer) -> TileLayout:

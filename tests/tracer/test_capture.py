@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sympy
 
+from symbolic.layout import S, TileLayout
 from tests.kernels import CASES, ONLY_PRINTED
 from tracer import T, trace
 from tracer import operations as ops
@@ -201,6 +202,23 @@ def test_scripts_of_launches_and_assumptions():
     assert "T.assume(n % 16 == 0)" in round_trip(trace(assumed)) and "T.max(n, 1)" in round_trip(trace(assumed))
     assert 'T.launch_thread("threadIdx.y", 64)' in round_trip(trace(lone_axis))
     assert ">= +c" in round_trip(trace(compared))
+
+
+def test_extents_in_layouts():
+    def kernel(A_ptr: T.handle, B_ptr: T.handle):
+        n, pitch = T.int32(), T.int32()
+        A = T.match_buffer(A_ptr, (n, 8), "float32", layout=TileLayout(S[(n, 8):(pitch, 1)]))
+        B = T.match_buffer(B_ptr, (n, 8), "float32", layout=TileLayout(S[(n, 8):(sympy.Symbol("pitch") + 8, 1)]))
+        T.device_entry()
+        i, j = T.cta_id([n]), T.thread_id([8])
+        B[i, j] = A[i, j]
+
+    kernel = trace(kernel)
+    assert "layout=TileLayout(S[(n, 8):(pitch, 1)])" in round_trip(kernel)
+    assert [str(a) for a in kernel.accesses()] == ["A[i, j] load  i*pitch + j", "B[i, j] store  i*(pitch + 8) + j"]
+    a, b = np.random.default_rng(0).random((5, 12), np.float32), np.zeros((5, 20), np.float32)
+    kernel(a[:, :8], b[:, :8])
+    assert np.array_equal(a[:, :8], b[:, :8]) and not b[:, 8:].any()
 
 
 def test_ceildiv_does_not_wrap():
