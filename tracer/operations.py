@@ -192,7 +192,7 @@ FDIVIDEF = operation("cuda.fdividef", "a b", "attr:dtype", source="CUDA Math API
 _FENCE = "PTX ISA 9.7.13.4 fence, membar"
 FENCES = tuple(operation(f"cuda.{name}", "", "none", Effect.SYNC, source=_FENCE)
                for name in ("thread_fence", "thread_fence_block", "thread_fence_system"))
-NANO_SLEEP = operation("cuda.nano_sleep", "nanoseconds", "none", Effect.SYNC, source="PTX ISA 9.7.20.3 nanosleep")
+NANO_SLEEP = operation("cuda.nano_sleep", "nanoseconds", "none", Effect.SYNC, source="PTX ISA 9.7.19.2 nanosleep")
 CLOCK64 = operation("cuda.clock64", "", "attr:dtype", Effect.SYNC, source="PTX ISA 10 %clock64")
 
 # Atomics: read an element, write what the operation makes of it, give what was read. attrs: scope device | block | system.
