@@ -4,7 +4,8 @@ The method is one pass forward and one back. Forward: whatever nothing observabl
 to memory that nobody reads, what stands behind a `return`). Back: a value knows by then every place that writes it out. The
 author's named values stay variables, for the reader looks for them. An unnamed one folds into its single use where that
 gives the same value: a load only within its own region and across nothing that may change its memory, a shuffle or call
-only across nothing that it is ordered with, a float computation not into a loop. The rest become variables too.
+only across nothing that it is ordered with, a float computation not into a loop. The rest become variables too, and so does
+every so many levels of a deep expression, which neither a reader nor a recursive printer follows for ever.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _WHOLE = frozenset({ops.LANE, ops.REINTERPRET, ops.ADDRESS_OF, ops.LET})
 # CUDA computes these on two halves at once.
 _PAIRWISE = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.NEG, ops.ABS, ops.MIN, ops.MAX})
 _PAIRS = frozenset({"float16x2", "bfloat16x2"})
+# Levels of operations in one expression.
+_DEEPEST = 60
 # Operators of whose operands C may leave some unevaluated.
 _PARTIAL = frozenset({si.LAND, si.LOR, si.SELECT})
 
@@ -137,6 +140,8 @@ class _Scheduler:
         self.names = Names(half.lowered)
         self.result = Schedule(writable_integers(half.lowered))
         self.order: list[Node] = []                       # reachable nodes, in program order
+        self.inner_first: list[Node] = []                 # the same, a control node behind what its regions have
+        self.too_deep: set[Node] = set()
         self.index: dict[Node, int] = {}                  # position in its region
         self.home: dict[Node, Region] = {}
         self.owner: dict[Region, Node] = {}               # the control node that a region belongs to
@@ -148,6 +153,7 @@ class _Scheduler:
     def run(self) -> Schedule:
         self._collect(self.half.body)
         self._find_live()
+        self._measure()
         self._place()
         self._merge_initialisers()
         function = self.lowered.function
@@ -172,6 +178,7 @@ class _Scheduler:
             for inner in branches:
                 self.owner[inner] = node
                 left.append(self._collect(inner))
+            self.inner_first.append(node)
             if node.op in _ENDS or node.op is ops.IF and all(left):
                 return True
         return False
@@ -267,6 +274,17 @@ class _Scheduler:
 
     # ------------------------------------------------------------------ where each value is written
 
+    def _measure(self) -> None:
+        """Find the values that would end up `_DEEPEST` levels above their leaves if all that may fold did."""
+        height: dict[Node, int] = {}
+        for node in self.inner_first:
+            if node in self.result.live and node.dtype is not None and not self._is_variable(node):
+                inside = [m.node for m in self._mentions(node)] + [self.names.node(r.result) for r in node.regions if r.result is not None]
+                height[node] = 1 + max((height.get(n, 0) for n in inside), default=0)
+                if height[node] >= _DEEPEST:
+                    self.too_deep.add(node)
+                    height[node] = 0
+
     def _place(self) -> None:
         for node in self.order:
             if node in self.result.live:
@@ -295,15 +313,29 @@ class _Scheduler:
         assert node.dtype is not None
         if node.dtype.kind == "handle":
             return node.op is ops.ADDRESS_OF
-        if node.name is not None or node.op is ops.LET:
-            return self._is_number(node)
+        if self._is_variable(node):
+            return self._is_number(node) or self._is_alias(node)
         if self._is_free(node):
             return True
         if node.op is ops.IF_THEN_ELSE and any(self.result.is_statement(n) for r in node.regions for n in r.walk()):
             return False
+        if node in self.too_deep:
+            return False
         if len(places) == 1 or (places and self._is_scalar_read(node)):
             return all(self._may_move(node, place) for place in places)
         return False
+
+    def _is_variable(self, node: Node) -> bool:
+        """The author gave it a name."""
+        return node.name is not None or node.op is ops.LET
+
+    def _is_alias(self, node: Node) -> bool:
+        """A second name for a variable of the same type: the first is enough."""
+        value = self.result.integers.get(node)
+        if value is None or value.op is not si.SYMBOL:
+            return False
+        first = self.names.atom(value)
+        return first is not node and first.dtype is node.dtype and (first.op in LEAVES or first.name is not None)
 
     def _is_number(self, node: Node) -> bool:
         value = self.result.integers.get(node)

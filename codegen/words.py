@@ -108,9 +108,16 @@ def takes_64_bits(node: Node, lowered: Lowered) -> bool:
 
 
 def _is_64_bits(node: Node, lowered: Lowered) -> bool:
-    if node.dtype is not None and node.dtype.is_integer and node.dtype.bits == 64:
-        return True
-    return node in lowered.integers and any(_is_64_bits(n, lowered) for n in node.operands)
+    pending, found = [node], {node}
+    while pending:
+        part = pending.pop()
+        if part.dtype is not None and part.dtype.is_integer and part.dtype.bits == 64:
+            return True
+        if part in lowered.integers:
+            new = [n for n in part.operands if n not in found]
+            found.update(new)
+            pending.extend(new)
+    return False
 
 
 def facts_at(node: Node, lowered: Lowered) -> Facts:

@@ -12,6 +12,7 @@ from codegen.cuda.casts import convert, reinterpret
 from codegen.cuda.fragments import Fragment
 from codegen.cuda.templates import HALVES, PAIRS, Form, Site, by_dtype, calls, first_dtype, infix, prefix, template, through_float32
 from tracer import operations as ops
+from tracer.ir import Node
 
 
 def narrowed(s: Site, made: Fragment) -> Fragment:
@@ -28,16 +29,31 @@ def _ring(sign: str, name: str) -> Form:
         if s.printer.wraps(s.node):
             s.needs.helper(f"wrap_{name}_{s.dtype.name}")
             return fr.call(f"wrap_{name}", *s.operands(typed=True))
-        # C computes in the wider of the operands' types: one of them must have the result's.
-        typed = not any(s.printer.has_c_type(operand) for operand in s.node.operands)
-        a, b = s.operand(0, modular=True, typed=typed), s.operand(1, modular=True)
+        if s.dtype.name == "int16" and (operand := _negated(s.node)) is not None:
+            return _wrapping_negative(s, operand)
+        # A product fills an `int`, or leaves it: its operands are brought back, and so is a product of 16 bits in a sum.
+        a, b = s.pair(lambda operand: sign != "*" and not (operand.op is ops.MUL and s.dtype.bits == 16))
+        if sign == "*" and s.dtype.name == "uint16" and not any(o.op is ops.CONST for o in s.node.operands):
+            a = fr.cast("unsigned int", a)      # 65535 * 65535 would overflow
         return narrowed(s, fr.infix(a, sign, b))
     return form
 
 
-def _wrapping_negative(s: Site) -> Fragment:
+def _negated(node: Node) -> Node | None:
+    """What `node`, a sum or product, is the negative of: `0 - x`, `x * -1`."""
+    a, b = node.operands
+    if node.op is ops.SUB:
+        return b if _is(a, 0) else None
+    return (a if _is(b, -1) else b if _is(a, -1) else None) if node.op is ops.MUL else None
+
+
+def _is(node: Node, value: int) -> bool:
+    return node.op is ops.CONST and bool(node.attrs["value"] == value)
+
+
+def _wrapping_negative(s: Site, operand: Node | None = None) -> Fragment:
     s.needs.helper(f"wrap_neg_{s.dtype.name}")
-    return fr.call("wrap_neg", s.operand(0, typed=True))
+    return fr.call("wrap_neg", s.printer.write(operand or s.node.operands[0], s.lane, typed=True))
 
 
 def _negative(s: Site) -> Fragment:
@@ -55,14 +71,17 @@ def _shift(sign: str) -> Form:
 
 
 def _truncating(sign: str) -> Form:
-    return lambda s: narrowed(s, fr.infix(s.operand(0), sign, s.operand(1)))
+    form = infix(sign)
+    return lambda s: narrowed(s, form(s))
 
 
 def _flooring(sign: str, name: str) -> Form:
     """C's operator where neither operand can be negative, else a helper of Python's semantics."""
+    truncating = _truncating(sign)
+
     def integers(s: Site) -> Fragment:
         if s.dtype.kind == "uint" or all(map(s.printer.is_nonnegative, s.node.operands)):
-            return narrowed(s, fr.infix(s.operand(0), sign, s.operand(1)))
+            return truncating(s)
         s.needs.helper(f"{name}_{'int64' if s.dtype.bits == 64 else 'int32'}")
         return narrowed(s, fr.call(name, *s.operands(typed=True)))
 
@@ -91,7 +110,7 @@ def _reinterpret(s: Site) -> Fragment:
 
 
 def _select(s: Site) -> Fragment:
-    return fr.ternary(*s.operands())
+    return fr.ternary(s.operand(0), *s.pair())
 
 
 def _absolute(s: Site) -> Fragment:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from codegen.cuda import fragments as fr
 from codegen.cuda import types
 from codegen.cuda.fragments import PRIMARY, Fragment
 from codegen.cuda.helpers import Needs
 from codegen.cuda.integers import Context, c_kind, write_integer
-from codegen.cuda.literals import literal
+from codegen.cuda.literals import literal, literal_kind
 from codegen.cuda.templates import Site, form_of
 from codegen.cuda.wrapping import wrapping
 from codegen.lowered import DeviceHalf
 from codegen.schedule import Names, Schedule, elementwise
-from codegen.words import Typing, facts_at, promoted, takes_64_bits
+from codegen.words import WORDS, Typing, facts_at, promoted, takes_64_bits
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
@@ -28,12 +28,8 @@ _REGISTERS = {ops.THREAD_INDEX: "threadIdx", ops.BLOCK_INDEX: "blockIdx", ops.CL
 # Nothing in these makes a difference negative, so that unsigned hardware registers may stand in them as they are.
 _UNSIGNED_SAFE = frozenset({si.SUM, si.PRODUCT, si.FLOORDIV, si.FLOORMOD, si.CONST, si.SYMBOL})
 _NEGATED = {ops.LT: ">=", ops.LE: ">", ops.GT: "<=", ops.GE: "<", ops.EQ: "!=", ops.NE: "=="}
-# What C's type for a value comes from, where it is not the value's own by the way it is written.
-_TAKES_TYPE_OF: dict[Operation, Callable[[Node], Iterable[Node]]] = {
-    **dict.fromkeys((ops.AND, ops.OR, ops.XOR, ops.TRUNCDIV, ops.TRUNCMOD, ops.FLOORDIV, ops.FLOORMOD, ops.LET), lambda n: n.operands),
-    ops.SELECT: lambda n: n.operands[1:],
-    ops.IF_THEN_ELSE: lambda n: [r.result for r in n.regions if r.result is not None],
-}
+# What these make of two values that C holds in one type fits that type: they may be computed there, and the result widened.
+_CLOSED = frozenset({ops.AND, ops.OR, ops.XOR, ops.SELECT, ops.IF_THEN_ELSE, *_NEGATED})
 _COMPARISONS = frozenset({si.LT, si.LE, si.EQ, si.NE})
 
 
@@ -63,15 +59,24 @@ class Expressions:
         node = self.names.node(node)
         assert node.dtype is not None
         if node.dtype.lanes > 1:
-            return self._vector(node) if lane is None else self._lane(node, lane)
+            return self._vector(node) if lane is None else self._lane(node, lane, modular=modular, typed=typed)
         if node in self.variables:
             return Fragment(self.variables[node], PRIMARY)
         if node.op is ops.CONST:
             return literal(node.attrs["value"], node.dtype, self.needs, typed=typed)
         if node in self.plan.integers:
             return write_integer(self.plan.integers[node], node.dtype.name, self.context(node), typed=typed)
-        made = form_of(node.op)(Site(self, node, None, modular))
-        return fr.cast(types.c_type(node.dtype, self.needs), made) if typed and not self.has_c_type(node) else made
+        return self._typed(node, form_of(node.op)(Site(self, node, None, modular)), typed)
+
+    def write_pair(self, op: Operation, a: Node, b: Node, lane: int | None = None,
+                   modular: Callable[[Node], bool] = lambda _: False) -> tuple[Fragment, Fragment]:
+        """The operands of `op`. C computes in the greater of the types that it sees: if that is not their dtype, one is cast."""
+        typed = not self._computes_right(op, a, b)
+        return self.write(a, lane, modular=modular(a), typed=typed), self.write(b, lane, modular=modular(b))
+
+    def _typed(self, node: Node, made: Fragment, typed: bool) -> Fragment:
+        assert node.dtype is not None
+        return fr.cast(types.c_type(node.dtype.scalar, self.needs), made) if typed and not self.has_c_type(node) else made
 
     def _vector(self, node: Node) -> Fragment:
         assert node.dtype is not None
@@ -79,17 +84,17 @@ class Expressions:
             return Fragment(self.variables[node], PRIMARY)
         if node.op is not ops.CONST and not elementwise(node):
             return form_of(node.op)(Site(self, node))
-        lanes = [self._lane(node, k).text for k in range(node.dtype.lanes)]
+        lanes = [self.write(node, k, typed=True) for k in range(node.dtype.lanes)]
         return Fragment(types.build(lanes, node.dtype, self.needs), PRIMARY)
 
-    def _lane(self, node: Node, lane: int) -> Fragment:
+    def _lane(self, node: Node, lane: int, *, modular: bool = False, typed: bool = False) -> Fragment:
         assert node.dtype is not None
         if node in self.variables:
             return Fragment(types.lane(self.variables[node], node.dtype, lane), PRIMARY)
         if node.op is ops.CONST:
-            return literal(node.attrs["value"], node.dtype.scalar, self.needs)
+            return literal(node.attrs["value"], node.dtype.scalar, self.needs, typed=typed)
         if elementwise(node):
-            return form_of(node.op)(Site(self, node, lane))
+            return self._typed(node, form_of(node.op)(Site(self, node, lane, modular)), typed)
         return Fragment(types.lane(self._vector(node).within(PRIMARY), node.dtype, lane), PRIMARY)
 
     def negated(self, condition: Node) -> Fragment:
@@ -100,7 +105,8 @@ class Expressions:
             return write_integer(si.lnot(exact), "bool", self.context(node))
         operands = node.operands
         if node not in self.variables and node.op in _NEGATED and operands[0].dtype is not None and not operands[0].dtype.is_float:
-            return fr.infix(self.write(operands[0]), _NEGATED[node.op], self.write(operands[1]))
+            a, b = self.write_pair(node.op, operands[0], operands[1])
+            return fr.infix(a, _NEGATED[node.op], b)
         return fr.prefix("!", self.write(node))
 
     # ---- integers
@@ -112,7 +118,10 @@ class Expressions:
     def context(self, node: Node) -> Context:
         """What is known where `node` is computed."""
         typing = Typing(self._atom_dtype, facts_at(node, self.lowered), takes_64_bits(node, self.lowered))
-        return Context(lambda symbol: self.write(self.names.atom(symbol)), typing, self.needs, self._extents)
+        return Context(lambda symbol: self._atom(self.names.atom(symbol)), typing, self.needs, self._extents)
+
+    def _atom(self, node: Node) -> Fragment:
+        return self.write(node, typed=node not in self.plan.integers)
 
     def _atom_dtype(self, symbol: Int) -> str:
         node = self.names.atom(symbol)
@@ -123,18 +132,35 @@ class Expressions:
         return c_kind(value, node.dtype.name, self.context(node))
 
     def has_c_type(self, node: Node) -> bool:
-        """Whether C computes with the type of `node` where it is written bare."""
+        """Whether C computes with the dtype of `node` where it is written bare."""
+        assert node.dtype is not None
+        return not node.dtype.is_integer or self._kind(node) == promoted(node.dtype.scalar.name)
+
+    def _kind(self, node: Node) -> str:
+        """The type that C computes with for an integer or bool `node`, or for a lane of it, written bare."""
         node = self.names.node(node)
         assert node.dtype is not None
-        if not node.dtype.is_integer or node in self.variables or node.dtype.lanes > 1:
-            return True
+        own = promoted(node.dtype.scalar.name)
+        if node in self.variables:
+            return own
         if node.op is ops.CONST:
-            return promoted(node.dtype.name) == "int32"
+            return own if own == "int32" else literal_kind(int(node.attrs["value"]), own)
         value = self.plan.integers.get(node)
         if value is not None:
-            return c_kind(value, node.dtype.name, self.context(node)) == promoted(node.dtype.name)
-        parts = _TAKES_TYPE_OF.get(node.op)
-        return parts is None or any(map(self.has_c_type, parts(node)))
+            return c_kind(value, node.dtype.name, self.context(node))
+        if node.op in (ops.LET, ops.LANE) or (node.op is ops.CAST and _same_scalar(node, node.operands[0])):
+            return self._kind(node.operands[0])
+        if node.op in _CLOSED and node.dtype.is_integer:
+            kinds = set(map(self._kind, _results(node) if node.regions else node.operands[-2:]))
+            return kinds.pop() if len(kinds) == 1 else own
+        return own
+
+    def _computes_right(self, op: Operation, a: Node, b: Node) -> bool:
+        assert a.dtype is not None
+        if not a.dtype.is_integer:
+            return True
+        kinds = self._kind(a), self._kind(b)
+        return (op in _CLOSED and kinds[0] == kinds[1]) or max(kinds, key=WORDS.index) == promoted(a.dtype.scalar.name)
 
     def is_nonnegative(self, node: Node) -> bool:
         """Whether the facts prove `node >= 0`."""
@@ -145,8 +171,10 @@ class Expressions:
         return low is not None and low >= 0
 
     def is_fixed(self, node: Node) -> bool:
-        """Whether constants alone make up `node`."""
-        return node.op is ops.CONST or (node.op.pure and bool(node.operands) and all(map(self.is_fixed, node.operands)))
+        """Whether constants alone make up the text of `node`."""
+        if node.op is ops.CONST:
+            return True
+        return node in self.plan.folded and node.op.pure and bool(node.operands) and all(map(self.is_fixed, node.operands))
 
     def wraps(self, node: Node) -> bool:
         """Whether `node` must be computed by wrapping arithmetic."""
@@ -194,6 +222,14 @@ class Expressions:
             start = Fragment(f"{start.within(fr.ADDITIVE)} + {index.within(fr.ADDITIVE)}", fr.ADDITIVE)
         c_type = types.c_type(vector, self.needs)
         return fr.prefix("*", fr.cast(f"{'const ' if const else ''}{c_type}*", start))
+
+
+def _results(node: Node) -> list[Node]:
+    return [r.result for r in node.regions if r.result is not None]
+
+
+def _same_scalar(a: Node, b: Node) -> bool:
+    return a.dtype is not None and b.dtype is not None and a.dtype.scalar is b.dtype.scalar
 
 
 def _is_unsigned_safe(e: Int) -> bool:

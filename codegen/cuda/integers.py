@@ -162,7 +162,7 @@ class _CPrinter(Printer):
     def _product(self, e: Int, c: int, widen: bool) -> Fragment:
         """`e * c`, extents behind what they are the stride of; its first factor is widened if asked or needed."""
         factors = sorted(si.factors_of(e), key=lambda f: (self._extents_in(f), f.op is si.SUM))
-        widen = (widen or self._widens(si.scale(e, c))) and not any(self.kind(f) == self.word for f in factors)
+        widen = (widen or self._widens(e) or self._widens(si.scale(e, c))) and not any(self.kind(f) == self.word for f in factors)
         made = Fragment(*(self._cast(self.piece(factors[0])) if widen else self.piece(factors[0])))
         if c < 0 and len(factors) == 1:
             made = fr.prefix("-", made)
@@ -236,8 +236,8 @@ class _CPrinter(Printer):
 
     def relation(self, e: Int) -> Piece:
         a, b = e.args
-        if a.op is si.SYMBOL and self.typing.dtype(a) == "bool" and b is si.ZERO and e.op in (si.EQ, si.NE):
-            return self.symbol(a) if e.op is si.NE else ("!" + self.operand(a, UNARY), UNARY)
+        if a.op is si.SYMBOL and self.typing.dtype(a) == "bool" and b in (si.ZERO, si.ONE) and e.op in (si.EQ, si.NE):
+            return self.symbol(a) if (e.op is si.NE) == (b is si.ZERO) else ("!" + self.operand(a, UNARY), UNARY)
         sign = e.op
         if a.op is si.CONST and sign in _FLIPPED:
             a, b, sign = b, a, _FLIPPED[sign]

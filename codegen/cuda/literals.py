@@ -39,6 +39,11 @@ def integer(value: int, dtype: str = "int32", *, typed: bool = False) -> Fragmen
     return Fragment(f"{value}{suffix}", UNARY if value < 0 else PRIMARY)
 
 
+def literal_kind(value: int, dtype: str) -> str:
+    """The C type of an untyped integer constant of a 32- or 64-bit `dtype`."""
+    return "int32" if -(1 << 31) <= value < (1 << 31) else dtype
+
+
 def _float(value: float, dtype: DType, needs: Needs) -> Fragment:
     name = c_type(dtype, needs)
     single = _digits(value, dtype, needs)

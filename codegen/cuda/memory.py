@@ -23,7 +23,7 @@ def _load(s: Site) -> Fragment:
     if moves_whole(s.node, s.printer.lowered):
         return s.printer.packet(s.node, s.dtype, const=True)
     pointer = s.printer.pointer(s.node, buffer.dtype, const=True).within(PRIMARY)
-    lanes = [f"{pointer}[{s.printer.index(s.node, k).text}]" for k in range(s.dtype.lanes)]
+    lanes = [Fragment(f"{pointer}[{s.printer.index(s.node, k).text}]", PRIMARY) for k in range(s.dtype.lanes)]
     return Fragment(types.build(lanes, s.dtype, s.needs), PRIMARY)
 
 
@@ -40,11 +40,9 @@ def _lane(s: Site) -> Fragment:
 
 def _if_then_else(s: Site) -> Fragment:
     """Both branches folded into expressions: C evaluates, and so loads, only the one chosen."""
-    branches = []
-    for region in s.node.regions:
-        assert region.result is not None
-        branches.append(s.printer.write(region.result))
-    return fr.ternary(s.operand(0), *branches)
+    then, otherwise = (r.result for r in s.node.regions)
+    assert then is not None and otherwise is not None
+    return fr.ternary(s.operand(0), *s.printer.write_pair(s.node.op, then, otherwise))
 
 
 template(ops.LOAD, _load)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,7 +28,10 @@ from tracer.ir import Location, Node, Region, Storage
 _INDENT = "  "
 # `cell = cell op value` is `cell op= value`; where `op` commutes, the cell may be the right operand as well.
 _COMPOUND = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.DIV: "/", ops.AND: "&", ops.OR: "|", ops.XOR: "^", ops.SHL: "<<", ops.SHR: ">>"}
+_SUMS = frozenset({ops.ADD, ops.SUB})
 _COMMUTES = frozenset({ops.ADD, ops.MUL, ops.AND, ops.OR, ops.XOR})
+# An operator that C can join with `=`, and one operand that needs no parentheses on its right.
+_ONE_OPERATOR = re.compile(r" ([-+*/%&|^]|<<|>>) (\S+)")
 _SCOPES = {"shared": "__shared__ ", "shared.dyn": "extern __shared__ ", "local": ""}
 # What everybody calls them, for a hardware index that the author gave no name.
 _REGISTER_NAMES = {"cta_id": "b", "thread_id": "t", "block_index": "b", "thread_index": "t"}
@@ -135,7 +139,13 @@ def _store(out: Statements, node: Node) -> None:
     elif (update := _update(out, node, value)) is not None:
         out.line(f"{out.values.element(node, buffer.dtype).text} {update[0]}= {update[1].text};", node.location)
     else:
-        out.line(f"{out.values.element(node, buffer.dtype).text} = {out.values.write(value, modular=True).text};", node.location)
+        out.line(f"{_assignment(out.values.element(node, buffer.dtype).text, out.values.write(value, modular=True).text)};", node.location)
+
+
+def _assignment(place: str, value: str) -> str:
+    """`place = value`, or `place op= operand` where `value` is `place op operand`."""
+    same = _ONE_OPERATOR.fullmatch(value.removeprefix(place)) if value.startswith(place) else None
+    return f"{place} {same[1]}= {same[2]}" if same else f"{place} = {value}"
 
 
 def _store_packet(out: Statements, node: Node, value: Node) -> None:
@@ -159,10 +169,11 @@ def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] |
     if value.op not in _COMPOUND or out.values.wraps(value):
         return None
     a, b = value.operands
+    modular = value.op in _SUMS
     if _is_same_place(out, store, a):
-        return _COMPOUND[value.op], out.values.write(b, modular=True)
+        return _COMPOUND[value.op], out.values.write(b, modular=modular)
     if value.op in _COMMUTES and _is_same_place(out, store, b):
-        return _COMPOUND[value.op], out.values.write(a, modular=True)
+        return _COMPOUND[value.op], out.values.write(a, modular=modular)
     return None
 
 

@@ -55,6 +55,11 @@ class Site:
         """All of them."""
         return [self.operand(i, typed=typed) for i in range(len(self.node.operands))]
 
+    def pair(self, modular: Callable[[Node], bool] = lambda _: False) -> tuple[Fragment, Fragment]:
+        """The (last) two operands, such that a C operator computes in their dtype; `modular` says of which the residue will do."""
+        a, b = self.node.operands[-2:]
+        return self.printer.write_pair(self.node.op, a, b, self.lane, modular)
+
     def c_type(self, dtype: DType | None = None) -> str:
         """The C++ type of `dtype`, of the result if none is given."""
         return c_type(dtype or self.dtype, self.needs)
@@ -85,7 +90,10 @@ def form_of(operation: Operation) -> Form:
 
 def infix(sign: str) -> Form:
     """`a sign b`."""
-    return lambda s: fr.infix(s.operand(0), sign, s.operand(1))
+    def form(s: Site) -> Fragment:
+        a, b = s.pair()
+        return fr.infix(a, sign, b)
+    return form
 
 
 def prefix(sign: str) -> Form:

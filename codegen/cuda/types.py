@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codegen.cuda.fragments import PRIMARY, UNARY, Fragment, cast
 from codegen.cuda.helpers import Helper, Needs
 from tracer.dtypes import DType
 from tracer.errors import NotSupportedError
@@ -52,12 +53,21 @@ def lane(value: str, dtype: DType, index: int) -> str:
     return f"{value}.{'xyzw'[index]}" if _builtin(dtype) or dtype.name in _PAIRS else f"{value}.lane[{index}]"
 
 
-def build(lanes: list[str], dtype: DType, needs: Needs) -> str:
+def build(lanes: list[Fragment], dtype: DType, needs: Needs) -> str:
     """The vector of `dtype` with these lanes."""
     name = c_type(dtype, needs)
-    inside = ", ".join(lanes)
+    if dtype.is_integer and dtype.scalar.bits < 32 and not _builtin(dtype):
+        lanes = [_narrow(each, dtype.scalar.c_name) for each in lanes]
+    texts = [each.text for each in lanes]
+    inside = ", ".join(texts)
     if len(inside) > _ONE_LINE:
-        inside = ",".join(f"\n    {each}" for each in lanes)     # the statement's writer indents lines
+        inside = ",".join(f"\n    {each}" for each in texts)     # the statement's writer indents lines
     if _builtin(dtype):
         return f"make_{name}({inside})"
     return f"{name}({inside})" if dtype.name in _PAIRS else f"{name}{{{inside}}}"
+
+
+def _narrow(a: Fragment, c_type: str) -> Fragment:
+    """C++ takes no `int` for a narrower member between braces: what computes in `int` is cast."""
+    is_exact = a.text.startswith(f"({c_type})") if a.precedence == UNARY else a.precedence == PRIMARY and not a.text.endswith(")")
+    return a if is_exact else cast(c_type, a)

@@ -80,7 +80,7 @@ def test_text(expression, expected):
 
 @pytest.mark.parametrize("expression, expected", [
     (n * n, "(long long)n * n"), (j * 8 + i, "j * 8 + i"), (n * n + i, "(long long)n * n + i"),
-    (n * 100000 + j * n + 7, "(long long)n * 100000 + j * n + 7"),
+    (n * 100000 + j * n + 7, "(long long)n * 100000 + j * n + 7"), (n * n * 97, "(long long)n * n * 97"), (5 - n * n * 3, "5 - (long long)n * n * 3"),
 ])
 def test_products_that_leave_32_bits_are_widened_where_a_64_bit_type_took_part(expression, expected):
     assert written(expression, wide=True) == expected

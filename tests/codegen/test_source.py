@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -60,6 +61,19 @@ def test_lines_count_headers_and_helpers():
     assert text[0] == "#include <cuda_fp16.h>"
     assert by_line[next(line for line in by_line if line.startswith("A_ptr[tx] = "))] == 2
     assert not any("fmodf" in line for line in by_line)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("join", [lambda a, b: a + b, lambda a, b: T.max(a, b), lambda a, b: b - a * 3])
+def test_deep_expressions_are_cut_into_variables(dtype, join):
+    def kernel(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype)):
+        T.device_entry(); tx = T.thread_id([64])
+        B[tx] = functools.reduce(join, [A[(tx + i) % 64] for i in range(330)])
+
+    lines = trace(kernel).cuda_source().splitlines()
+    reads = [line.count("A_ptr[") for line in lines]
+    assert sum(reads) == 330
+    assert max(reads) <= 60 or dtype != "float32"     # min and max of integers are one expression of many operands
 
 
 def test_alignment_of_arguments_that_move_in_wide_accesses():

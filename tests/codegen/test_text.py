@@ -291,6 +291,12 @@ def accumulate(A: T.Buffer((32, 64), "float32"), B: T.Buffer((32,), "float32")):
 
 
 @emits("""
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned int)a + (unsigned int)b); }
+
+__device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned int)a * (unsigned int)b); }
+
+__device__ __forceinline__ int wrap_sub(int a, int b) { return (int)((unsigned int)a - (unsigned int)b); }
+
 extern "C" __global__ void __launch_bounds__(64)
 scalars_kernel(int* __restrict__ A_ptr, bool* __restrict__ B_ptr, unsigned char* __restrict__ C_ptr) {
   const int tx = threadIdx.x;
@@ -302,18 +308,18 @@ scalars_kernel(int* __restrict__ A_ptr, bool* __restrict__ B_ptr, unsigned char*
     flag = 5;
   }
   __syncthreads();
-  x += flag;
-  x -= 1;
+  x = wrap_add(x, flag);
+  x = wrap_sub(x, 1);
   x <<= 2;
-  x *= 3;
+  x = wrap_mul(x, 3);
   x &= 3;
   x |= tx;
   x >>= 1;
-  x += 5;
-  x = 7 - x;
+  x = wrap_add(5, x);
+  x = wrap_sub(7, x);
   int late = x;
   if (p) {
-    late += x * fixed;
+    late = wrap_add(late, wrap_mul(x, fixed));
   }
   p = !p;
   p = p != (late > 2);
@@ -496,6 +502,8 @@ def _square(x):
 
 
 @emits("""
+__device__ __forceinline__ int wrap_sub(int a, int b) { return (int)((unsigned int)a - (unsigned int)b); }
+
 extern "C" __global__ void __launch_bounds__(32)
 loops_kernel(const float* __restrict__ A_ptr, float* __restrict__ B_ptr, float s) {
   const int tx = threadIdx.x;
@@ -511,7 +519,7 @@ loops_kernel(const float* __restrict__ A_ptr, float* __restrict__ B_ptr, float s
     if (i == 2) {
       continue;
     }
-    limit -= 1;
+    limit = wrap_sub(limit, 1);
     B_ptr[i * 512 + tx] = 0.0f;
   }
 }
@@ -747,6 +755,8 @@ def wide_indices(A: T.Buffer((65536, 65536), "float32"), B: T.Buffer((65536, 655
 
 
 @emits("""
+__device__ __forceinline__ long long wrap_add(long long a, long long b) { return (long long)((unsigned long long)a + (unsigned long long)b); }
+
 extern "C" __global__ void __launch_bounds__(64)
 mixed_integers_kernel(
     float* __restrict__ A_ptr,
@@ -761,8 +771,8 @@ mixed_integers_kernel(
   A_ptr[(long long)u + tx] = 2.0f;
   A_ptr[j * 4 + tx] = 3.0f;
   I_ptr[tx] = u / 3 + u % 8;
-  K_ptr[tx] = K_ptr[tx] / 3;
-  J_ptr[tx] = tx * n + min(j, 5LL);
+  K_ptr[tx] /= 3;
+  J_ptr[tx] = wrap_add(tx * n, min(j, 5LL));
   J_ptr[tx] = min(n, (long long)(tx * 2));
   if (u < 5) {
     I_ptr[tx] = u - 1;
@@ -827,20 +837,22 @@ __device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned i
 
 __device__ __forceinline__ int wrap_mul(int a, int b) { return (int)((unsigned int)a * (unsigned int)b); }
 
+__device__ __forceinline__ int wrap_neg(int a) { return (int)(0 - (unsigned int)a); }
+
 __device__ __forceinline__ int wrap_sub(int a, int b) { return (int)((unsigned int)a - (unsigned int)b); }
 
 extern "C" __global__ void __launch_bounds__(64)
 wrapping_kernel(int* __restrict__ A_ptr, long long* __restrict__ L_ptr, float* __restrict__ F_ptr) {
   const int tx = threadIdx.x;
   const int a = A_ptr[tx];
-  A_ptr[tx] = a * 3 + 1;
+  A_ptr[tx] = wrap_add(wrap_mul(a, 3), 1);
   L_ptr[tx] = wrap_add(wrap_mul(a, 3), 1);
   if (a < wrap_add(a, 1)) {
     F_ptr[tx] = (float)wrap_sub(a, 5);
   }
   A_ptr[tx] = floordiv(wrap_add(a, 7), 3);
   A_ptr[tx] = min(wrap_mul(a, 5), 7);
-  A_ptr[tx] = -a;
+  A_ptr[tx] = wrap_neg(a);
   A_ptr[a & 63] = wrap_mul(a, a) >> 3;
 }
 """)
@@ -898,6 +910,293 @@ def narrow_integers(
     with T.If(q - 1 > 200):
         R[tx] = (-a).astype("int32") + (q << 1).astype("int32") + (a >> 1).astype("int32")
     H[tx] = -H[tx]
+
+
+@emits("""
+extern "C" __global__ void __launch_bounds__(64)
+mixed_signs_kernel(
+    const int* __restrict__ A_ptr,
+    const unsigned int* __restrict__ U_ptr,
+    const signed char* __restrict__ H_ptr,
+    long long* __restrict__ Q_ptr,
+    float* __restrict__ F_ptr,
+    bool* __restrict__ P_ptr) {
+  const int tx = threadIdx.x;
+  Q_ptr[tx] = (long long)U_ptr[tx] ^ A_ptr[tx];
+  Q_ptr[tx] = ((long long)U_ptr[tx] | A_ptr[tx]) >> 1;
+  Q_ptr[tx] = ((long long)U_ptr[tx] & H_ptr[tx]) + 1;
+  P_ptr[tx] = ((long long)U_ptr[tx] ^ A_ptr[tx]) < 0;
+  Q_ptr[tx] = ((long long)U_ptr[tx] ^ H_ptr[tx]) >> 1;
+  F_ptr[tx] = (float)((long long)U_ptr[tx] | A_ptr[tx]);
+  Q_ptr[tx] = tx < 3 ? (long long)U_ptr[tx] : A_ptr[tx];
+  Q_ptr[tx] = A_ptr[tx] > 0 ? (long long)tx / U_ptr[tx] : -1;
+  Q_ptr[tx] = ~((long long)tx / U_ptr[tx]);
+  Q_ptr[tx] = min((long long)tx / U_ptr[tx], (long long)A_ptr[tx]);
+  P_ptr[tx] = (long long)U_ptr[tx] < A_ptr[tx];
+  Q_ptr[tx] = A_ptr[tx] ^ H_ptr[tx];
+  Q_ptr[tx] = (A_ptr[tx] ^ H_ptr[tx]) | 7;
+}
+""")
+def mixed_signs(
+    A: T.Buffer((64,), "int32"), U: T.Buffer((64,), "uint32"), H: T.Buffer((64,), "int8"), Q: T.Buffer((64,), "int64"),
+    F: T.Buffer((64,), "float32"), P: T.Buffer((64,), "bool"),
+):
+    """int32 and uint32 promote to int64, which C's conversions do not do: an operand is cast."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    Q[tx] = U[tx] ^ A[tx]
+    Q[tx] = (U[tx] | A[tx]) >> 1
+    Q[tx] = (U[tx] & H[tx]) + 1
+    P[tx] = (U[tx] ^ A[tx]) < 0
+    Q[tx] = (U[tx] ^ H[tx]) // 2
+    F[tx] = (U[tx] | A[tx]).astype("float32")
+    Q[tx] = T.if_then_else(tx < 3, U[tx], A[tx])
+    Q[tx] = T.select(A[tx] > 0, tx // U[tx], -1)
+    Q[tx] = ~(tx // U[tx])
+    Q[tx] = T.min(tx // U[tx], A[tx])
+    P[tx] = U[tx] < A[tx]
+    Q[tx] = A[tx] ^ H[tx]
+    Q[tx] = (A[tx] ^ H[tx]).astype("int64") | 7
+
+
+@emits("""
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned int)a + (unsigned int)b); }
+
+extern "C" __global__ void __launch_bounds__(64)
+sums_by_way_of_memory_kernel(
+    const int* __restrict__ A_ptr,
+    bool* __restrict__ B_ptr,
+    int* __restrict__ C_ptr,
+    int n) {
+  const int tx = threadIdx.x;
+  int x = A_ptr[tx];
+  const int before = x;
+  x = wrap_add(x, 1073741824);
+  B_ptr[tx] = before < x;
+  int acc = 0;
+  for (int k = 0; k < n; ++k) {
+    acc += A_ptr[k];
+  }
+  acc *= 3;
+  C_ptr[tx] = acc;
+  __shared__ int tile[64];
+  tile[tx] = wrap_add(A_ptr[tx], 1);
+  __syncthreads();
+  B_ptr[tx] = tile[63 - tx] > 0;
+  const int i = A_ptr[tx];
+  const int y = wrap_add(i, 7);
+  C_ptr[y & 63] = y >> 2;
+  C_ptr[(i + 9) & 63] = 5;
+}
+""")
+def sums_by_way_of_memory(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "bool"), C: T.Buffer((64,), "int32"), n: T.int32):
+    """A sum that is compared after it was stored wraps as well; one that nobody compares is left alone."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    x = T.local_scalar("int32", A[tx])
+    before = +x
+    x += 2**30
+    B[tx] = x > before
+    acc = T.local_scalar("int32", 0)
+    for k in T.serial(n):
+        acc += A[k]
+    acc.assign(acc * 3)
+    C[tx] = acc
+    tile = T.alloc_shared((64,), "int32")
+    tile[tx] = A[tx] + 1
+    T.cuda.cta_sync()
+    B[tx] = tile[63 - tx] > 0
+    i = A[tx]
+    y = i + 7
+    C[y & 63] = y >> 2
+    C[(i + 9) & 63] = 5
+
+
+@emits("""
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned int)a + (unsigned int)b); }
+
+extern "C" __global__ void __launch_bounds__(64)
+counters_kernel(const int* __restrict__ A_ptr, int n) {
+  int p = 0;
+  while (p < n) {
+    if (A_ptr[p] > 3) {
+      p += 1;
+    }
+  }
+  int q = n;
+  while (q > 0 && A_ptr[1] > 2) {
+    q -= 1;
+  }
+  int r = 0;
+  while (r < n) {
+    r = wrap_add(r, 2);
+  }
+  int s = 0;
+  while (s < 100) {
+    s += 2;
+  }
+  int u = 0;
+  while (u < n) {
+    u = wrap_add(u, 1);
+    u = wrap_add(u, 1);
+  }
+  int v = 0;
+  while (v <= n) {
+    v = wrap_add(v, 1);
+  }
+  int w = 0;
+  while (w < n) {
+    for (int _ = 0; _ < 4; ++_) {
+      w = wrap_add(w, 1);
+    }
+  }
+}
+""")
+def counters(A: T.Buffer((64,), "int32"), n: T.int32):
+    """The condition of a loop keeps a counter from overflowing, where it says enough."""
+    T.device_entry()
+    T.thread_id([64])
+    p = T.local_scalar("int32", 0)
+    with T.While(lambda: p < n):
+        with T.If(A[p] > 3):
+            p += 1
+    q = T.local_scalar("int32", n)
+    with T.While(lambda: (q > 0) & (A[1] > 2)):
+        q -= 1
+    r = T.local_scalar("int32", 0)
+    with T.While(lambda: r < n):
+        r += 2
+    s = T.local_scalar("int32", 0)
+    with T.While(lambda: s < 100):
+        s += 2
+    u = T.local_scalar("int32", 0)
+    with T.While(lambda: u < n):
+        u += 1
+        u += 1
+    v = T.local_scalar("int32", 0)
+    with T.While(lambda: v <= n):
+        v += 1
+    w = T.local_scalar("int32", 0)
+    with T.While(lambda: w < n):
+        for _ in T.serial(4):
+            w += 1
+
+
+@emits("""
+__device__ __forceinline__ short wrap_neg(short a) {
+  int b;
+  asm("neg.s32 %0, %1;" : "=r"(b) : "r"((int)a));
+  return (short)b;
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+narrow_products_kernel(
+    short* __restrict__ A_ptr,
+    int* __restrict__ B_ptr,
+    unsigned short* __restrict__ U_ptr) {
+  const int tx = threadIdx.x;
+  B_ptr[tx] = wrap_neg(A_ptr[tx]);
+  B_ptr[tx] = wrap_neg(A_ptr[tx]);
+  B_ptr[tx] = (unsigned short)((unsigned int)U_ptr[tx] * U_ptr[tx]);
+  U_ptr[tx] = (unsigned short)(U_ptr[tx] * 3) + (unsigned short)((unsigned int)U_ptr[tx] * U_ptr[tx]);
+  A_ptr[tx] = (short)(A_ptr[tx] * A_ptr[tx]) + (short)(A_ptr[tx] * A_ptr[tx]);
+}
+""")
+def narrow_products(A: T.Buffer((64,), "int16"), B: T.Buffer((64,), "int32"), U: T.Buffer((64,), "uint16")):
+    """Two 16-bit values fill or leave an `int`; a negative of 16 bits goes through the helper however it is written."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    B[tx] = (0 - A[tx]).astype("int32")
+    B[tx] = (A[tx] * -1).astype("int32")
+    B[tx] = (U[tx] * U[tx]).astype("int32")
+    U[tx] = U[tx] * 3 + U[tx] * U[tx]
+    A[tx] = A[tx] * A[tx] + A[tx] * A[tx]
+
+
+@emits("""
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned int)a + (unsigned int)b); }
+
+extern "C" __global__ void __launch_bounds__(64)
+aliases_kernel(
+    const float* __restrict__ A_ptr,
+    float* __restrict__ B_ptr,
+    long long* __restrict__ J_ptr,
+    int n) {
+  const int tx = threadIdx.x;
+  B_ptr[tx] = A_ptr[tx];
+  for (int k = 0; k < n; ++k) {
+    J_ptr[tx] = k;
+  }
+  const float x = A_ptr[tx];
+  const float y = x + 1.0f;
+  B_ptr[tx] = x * y;
+  int cell = n;
+  const int old = cell;
+  cell = 3;
+  J_ptr[tx] = wrap_add(old, cell);
+}
+""")
+def aliases(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), J: T.Buffer((64,), "int64"), n: T.int32):
+    """A second name for a value that does not change is no variable."""
+    T.device_entry()
+    warp, lane = T.warp_id([2]), T.lane_id([32])
+    tx = warp * 32 + lane
+    i = tx
+    m = n
+    B[tx] = A[i]
+    for k in T.serial(m):
+        j = k
+        J[i] = j
+    x = A[i]
+    y = x + 1.0
+    B[i] = x * y
+    cell = T.local_scalar("int32", n)
+    old = +cell
+    cell.assign(3)
+    J[i] = old + cell
+
+
+@emits("""
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned int)a + (unsigned int)b); }
+
+extern "C" __global__ void __launch_bounds__(64)
+joined_assignments_kernel(
+    int* __restrict__ A_ptr,
+    bool* __restrict__ P_ptr,
+    unsigned int* __restrict__ U_ptr) {
+  const int tx = threadIdx.x;
+  int stride = 64;
+  stride >>= 1;
+  stride >>= 1;
+  stride &= 7;
+  stride = wrap_add(stride, tx);
+  stride = (stride ^ 5) | 2;
+  A_ptr[tx] = stride;
+  U_ptr[tx] /= 7;
+  U_ptr[tx] = (U_ptr[tx] + 3) * 5;
+  bool f = false;
+  f = !f;
+  f = P_ptr[tx] != f;
+  P_ptr[tx] = f;
+}
+""")
+def joined_assignments(A: T.Buffer((64,), "int32"), P: T.Buffer((64,), "bool"), U: T.Buffer((64,), "uint32")):
+    """`x = x op y` is `x op= y`, whatever made the operator."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    stride = T.local_scalar("int32", 64)
+    stride.assign(stride // 2)
+    stride.assign(stride >> 1)
+    stride.assign(stride % 8)
+    stride += tx
+    stride.assign((stride ^ 5) | 2)
+    A[tx] = stride
+    U[tx] = U[tx] // 7
+    U[tx] = (U[tx] + 3) * 5
+    f = T.local_scalar("bool", False)
+    f ^= True
+    f ^= P[tx]
+    P[tx] = f
 
 
 # ---- floats
@@ -1056,6 +1355,10 @@ __device__ __forceinline__ unsigned short to_uint16(double x) {
   return x == x ? (unsigned short)min(max(__double2int_rz(x), 0), 65535) : 0;
 }
 
+__device__ __forceinline__ int wrap_add(int a, int b) { return (int)((unsigned int)a + (unsigned int)b); }
+
+__device__ __forceinline__ long long wrap_add(long long a, long long b) { return (long long)((unsigned long long)a + (unsigned long long)b); }
+
 extern "C" __global__ void __launch_bounds__(64)
 casts_kernel(
     float* __restrict__ A_ptr,
@@ -1072,8 +1375,8 @@ casts_kernel(
   const float x = A_ptr[tx];
   const double d = D_ptr[tx];
   const half h = H_ptr[tx];
-  I_ptr[tx] = __float2int_rz(x) + to_int32(d) + __float2int_rz((float)h);
-  L_ptr[tx] = to_int64(x) + to_int64(d);
+  I_ptr[tx] = wrap_add(wrap_add(__float2int_rz(x), to_int32(d)), __float2int_rz((float)h));
+  L_ptr[tx] = wrap_add(to_int64(x), to_int64(d));
   U_ptr[tx] = __float2uint_rz(x);
   S_ptr[tx] = to_int8(x);
   S_ptr[tx] = (signed char)I_ptr[tx];
