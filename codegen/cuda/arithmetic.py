@@ -7,9 +7,12 @@ overflow at full width is undefined, so a sum that can wrap and that something s
 
 from __future__ import annotations
 
+import math
+
 from codegen.cuda import fragments as fr
 from codegen.cuda.casts import convert, reinterpret
 from codegen.cuda.fragments import Fragment
+from codegen.cuda.literals import literal
 from codegen.cuda.templates import HALVES, PAIRS, Form, Site, by_dtype, calls, first_dtype, infix, prefix, template, through_float32
 from tracer import operations as ops
 from tracer.ir import Node
@@ -75,6 +78,19 @@ def _truncating(sign: str) -> Form:
     return lambda s: narrowed(s, form(s))
 
 
+def divides_by_zero(node: Node) -> bool:
+    """Whether `node` is a quotient by the constant 0."""
+    return node.op is ops.DIV and _is(node.operands[1], 0)
+
+
+def _quotient(s: Site) -> Fragment:
+    """`a / 0` is `a` times infinity, also where `a` is 0 or NaN, and compilers warn of the one and not of the other."""
+    if not divides_by_zero(s.node):
+        return infix("/")(s)
+    infinity = math.copysign(math.inf, s.node.operands[1].attrs["value"])
+    return fr.infix(s.operand(0), "*", literal(infinity, s.dtype.scalar, s.needs))
+
+
 def _flooring(sign: str, name: str) -> Form:
     """C's operator where neither operand can be negative, else a helper of Python's semantics."""
     truncating = _truncating(sign)
@@ -121,7 +137,7 @@ template(ops.ADD, _ring("+", "add"))
 template(ops.SUB, _ring("-", "sub"))
 template(ops.MUL, _ring("*", "mul"))
 template(ops.NEG, by_dtype({"int": _negative, "uint": _negative, "int16": _wrapping_negative, "float": prefix("-")}))
-template(ops.DIV, infix("/"))
+template(ops.DIV, _quotient)
 template(ops.FLOORDIV, _flooring("/", "floordiv"))
 template(ops.FLOORMOD, _flooring("%", "floormod"))
 template(ops.TRUNCDIV, _truncating("/"))

@@ -11,7 +11,7 @@ from codegen.cuda.helpers import Needs
 from codegen.cuda.integers import Context, c_kind, write_integer
 from codegen.cuda.literals import literal, literal_kind
 from codegen.cuda.templates import Site, form_of
-from codegen.cuda.wrapping import wrapping
+from codegen.cuda.wrapping import fixed, wrapping
 from codegen.lowered import DeviceHalf
 from codegen.schedule import Names, Schedule, elementwise
 from codegen.words import WORDS, Typing, facts_at, promoted, takes_64_bits
@@ -46,7 +46,8 @@ class Expressions:
         self.memory: dict[Storage, str] = {}        # arrays and pointers by name
         self.scalars: set[Storage] = set()          # of those, the ones that are plain variables
         self.sources: dict[str, None] = {}          # the author's own device functions, in order of first use
-        self._wrapping = wrapping(half.lowered, plan)
+        self._fixed = fixed(half.body)
+        self._wrapping = wrapping(half.lowered, plan, self._fixed)
         self._extents = {s for s, n in half.lowered.atoms.items() if n.op in (ops.EXTENT, ops.SCALAR)}
 
     # ---- values
@@ -171,10 +172,8 @@ class Expressions:
         return low is not None and low >= 0
 
     def is_fixed(self, node: Node) -> bool:
-        """Whether constants alone make up the text of `node`."""
-        if node.op is ops.CONST:
-            return True
-        return node in self.plan.folded and node.op.pure and bool(node.operands) and all(map(self.is_fixed, node.operands))
+        """Whether constants alone make up `node`: compilers compute it, and warn where it overflows or changes in a conversion."""
+        return node.op is ops.CONST or node in self._fixed
 
     def wraps(self, node: Node) -> bool:
         """Whether `node` must be computed by wrapping arithmetic."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from codegen.cuda import fragments as fr
 from codegen.cuda import types
+from codegen.cuda.arithmetic import divides_by_zero
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.fragments import ADDITIVE, Fragment
 from codegen.cuda.helpers import Needs
@@ -166,7 +167,7 @@ def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] |
     exact = out.plan.integers.get(value)
     if exact is not None:
         return _exact_update(out, store, value, exact)
-    if value.op not in _COMPOUND or out.values.wraps(value):
+    if value.op not in _COMPOUND or out.values.wraps(value) or divides_by_zero(value):
         return None
     a, b = value.operands
     modular = value.op in _SUMS

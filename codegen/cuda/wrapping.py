@@ -17,7 +17,7 @@ from codegen.schedule import Schedule
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
-from tracer.ir import Node, Storage
+from tracer.ir import Node, Region, Storage
 
 _RING = frozenset({ops.ADD, ops.SUB, ops.MUL, ops.NEG})
 # Their low bits depend on the operands' low bits alone, or they hand a value on: they ask of an operand what is asked of them.
@@ -32,8 +32,20 @@ _LOW_BITS = frozenset({si.SUM, si.PRODUCT, si.AND, si.OR, si.XOR})
 _MASK = 1 << 16      # `x % 64` reads six bits. A mask of nearly all bits may be left out by a compiler that knows the sign.
 
 
-def wrapping(lowered: Lowered, plan: Schedule) -> set[Node]:
-    """The live nodes of type int32 and int64 to be computed with wrapping arithmetic, as others look at more than low bits."""
+def fixed(body: Region) -> set[Node]:
+    """The values that constants alone make up."""
+    found: set[Node] = set()
+    for node in body.walk():
+        if node.op.pure and node.operands and all(o.op is ops.CONST or o in found for o in node.operands):
+            found.add(node)
+    return found
+
+
+def wrapping(lowered: Lowered, plan: Schedule, known: set[Node]) -> set[Node]:
+    """The live nodes of type int32 and int64 to be computed with wrapping arithmetic, as others look at more than low bits.
+
+    So are those that are `known` to the compiler, which would warn.
+    """
     looked_at: set[Node] = set()
     stored: dict[Storage, list[Node]] = defaultdict(list)
     for node in plan.live:
@@ -59,7 +71,7 @@ def wrapping(lowered: Lowered, plan: Schedule) -> set[Node]:
                 looked_at.add(operand)
                 pending.append(operand)
     safe = safe_steps(plan.live, lowered)
-    return {n for n in looked_at & plan.live if _may_overflow(n, plan) and n not in safe}
+    return {n for n in (looked_at | known) & plan.live if _may_overflow(n, plan) and n not in safe}
 
 
 def _passed_on(node: Node, lowered: Lowered, plan: Schedule, stored: dict[Storage, list[Node]]) -> list[Node]:

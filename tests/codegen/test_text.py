@@ -1266,6 +1266,53 @@ def literals(
 
 
 @emits("""
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
+extern "C" __global__ void __launch_bounds__(64)
+divisions_by_zero_kernel(float* __restrict__ A_ptr, double* __restrict__ D_ptr) {
+  const int tx = threadIdx.x;
+  A_ptr[tx] *= INFINITY;
+  A_ptr[tx] = (A_ptr[tx] + 1.0f) * -INFINITY;
+  D_ptr[tx] *= (double)INFINITY;
+  D_ptr[tx] /= D_ptr[0] + 3.0;
+}
+""")
+def divisions_by_zero(A: T.Buffer((64,), "float32"), D: T.Buffer((64,), "float64")):
+    """Infinities and NaN, without a warning."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    A[tx] = A[tx] / 0.0
+    A[tx] = (A[tx] + 1.0) / -0.0
+    D[tx] = D[tx] / T.float64(0.0)
+    D[tx] = D[tx] / (D[0] + 3.0)
+
+
+@emits("""
+__device__ __forceinline__ int wrap_neg(int a) { return (int)(0 - (unsigned int)a); }
+
+extern "C" __global__ void __launch_bounds__(64)
+constants_that_wrap_kernel(int* __restrict__ A_ptr, unsigned char* __restrict__ C_ptr) {
+  const int tx = threadIdx.x;
+  A_ptr[tx] = wrap_neg(-2147483647 - 1);
+  const unsigned char low = (unsigned char)(2 << 7);
+  C_ptr[tx] = low;
+  C_ptr[tx + 1] = (unsigned char)((unsigned char)~3 * low);
+}
+""")
+def constants_that_wrap(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "uint8")):
+    """What compilers compute themselves, and would warn of."""
+    T.device_entry()
+    tx = T.thread_id([64])
+    least = T.int32(-(2**31))
+    A[tx] = -least
+    low = T.uint8(2) << 7
+    C[tx] = low
+    C[tx + 1] = ~T.uint8(3) * low
+
+
+@emits("""
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
