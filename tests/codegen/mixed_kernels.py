@@ -12,7 +12,7 @@ from tracer import T, trace
 from tracer.dtypes import dtype, promote
 from tracer.errors import DTypeError
 
-THREADS, RESULTS = 64, 6
+THREADS, RESULTS = 64, 4
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 INPUTS = (*INTEGERS, "bool")
 OUTPUTS = (*INTEGERS, "bool", "float32")
