@@ -31,6 +31,9 @@ _HOUSE = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tracer", "
 _active = threading.local()
 
 BOOL, INT32 = dtype("bool"), dtype("int32")
+# Of an expression with more operations than this, written out, the algebra sees only the name: no index is that long, and a value
+# that feeds on itself (`a = T.select(a < b, b, a)`, over and over) would grow without end.
+MANY_OPERATIONS = 100
 
 
 def current() -> Recorder:
@@ -304,7 +307,7 @@ class Recorder:
         """The node's value over atoms; an atom of its own where algebra cannot see through it or the dtype may not hold it."""
         values = [operand.sym for operand in node.operands]
         value = exact(node.op, node.dtype, [operand.dtype for operand in node.operands], values)
-        if value is not None and self._fits(node, value, values):
+        if value is not None and si.operations_count(value) <= MANY_OPERATIONS and self._fits(node, value, values):
             return value
         return self.atom(node)
 

@@ -1,6 +1,7 @@
 """Recording: names and lines without reading source, values that keep their time, every kind of function."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -230,6 +231,29 @@ def test_ceildiv_does_not_wrap():
     a, b = np.arange(256, dtype=np.uint8), np.empty(256, np.uint8)
     trace(kernel)(a, b)
     assert np.array_equal(b, -(-np.arange(256) // 4))
+
+
+def test_values_that_feed_on_themselves():
+    """Written out, such a chain doubles with every step; it is recorded in a moment all the same."""
+    def kernel(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+        T.device_entry()
+        tx = T.thread_id([64])
+        held = [A[tx]]
+        for i in range(100):
+            held.append(T.select(held.pop() < A[(tx + i) % 64], A[(tx + i) % 64], i))
+        B[tx] = held.pop()
+
+    begin = time.process_time()
+    kernel = trace(kernel)
+    kernel.cuda_source()
+    assert time.process_time() - begin < 5
+    a, b = np.random.default_rng(2).integers(-100, 100, 64).astype(np.int32), np.empty(64, np.int32)
+    expected = a.copy()
+    for i in range(100):
+        other = np.roll(a, -i)
+        expected = np.where(expected < other, other, i)
+    kernel(a, b)
+    assert np.array_equal(b, expected)
 
 
 def test_a_kernel_that_does_nothing():
