@@ -239,7 +239,10 @@ class Printer:
         if store is not None and store.op is ops.STORE and store.attrs["buffer"] is buffer:
             next(following)
             self.consume(store)
-            initial = f", {self.operand(store.operands[0])[0]}"
+            first = store.operands[0]
+            # Another cell was read before this one was made.
+            read = "+" if _is_cell_load(first) and first in self.inline else ""
+            initial = f", {read}{self.operand(first)[0]}"
         self.flush()
         kind = "local" if buffer.scope == "local" else "shared"
         self.write(f"{self.buffer(buffer)} = T.{kind}_scalar({quoted(buffer.dtype)}{initial})")
@@ -377,7 +380,8 @@ def _else(printer: Printer, region: Region) -> None:
     if not region.nodes:
         return
     *before, last = region.nodes
-    if last.op is ops.IF and _all_inline(printer, before, last.operands[0]):
+    # Values made between a T.If and its T.Elif belong to the else. Written so, they are judged by what was known before the T.If, as they were.
+    if last.op is ops.IF and all(node.op.pure or node.op in (ops.LOAD, ops.IF_THEN_ELSE, ops.DECL) for node in before):
         for node in before:
             printer.node(node)
         _if(printer, last, "Elif")

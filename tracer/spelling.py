@@ -35,6 +35,10 @@ def spell(node: Node, operand: Spell, buffer: Call = _own_name) -> tuple[str, in
     return _operator(node, operand)
 
 
+def _is_cell(node: Node) -> bool:
+    return node.op is ops.LOAD and bool(node.attrs["buffer"].cell)
+
+
 def parenthesised(pair: tuple[str, int], minimum: int) -> str:
     """The text, in parentheses where it binds more weakly than its place needs."""
     text, strength = pair
@@ -54,8 +58,7 @@ def _operator(node: Node, operand: Spell) -> tuple[str, int]:
     def compared(child: Node, minimum: int) -> str:
         """On the right of a comparison Python would ask a mutable scalar first and turn the comparison round, so it is read: `+x`."""
         text = place(child, minimum, True)
-        return f"+{text}" if child.op is ops.LOAD and child.attrs["buffer"].cell and text == child.attrs["buffer"].name else text
-
+        return f"+{text}" if _is_cell(child) and operand(child)[1] == _ATOM else text      # a variable binds tighter still
 
     if len(node.operands) == 1 and template[0] in "-~":
         strength = _PRECEDENCE["~"]
