@@ -55,10 +55,11 @@ def _operator(node: Node, operand: Spell) -> tuple[str, int]:
             return typed_literal(child)
         return parenthesised(operand(child), minimum)
 
-    def compared(child: Node, minimum: int) -> str:
-        """On the right of a comparison Python would ask a mutable scalar first and turn the comparison round, so it is read: `+x`."""
-        text = place(child, minimum, True)
-        return f"+{text}" if _is_cell(child) and operand(child)[1] == _ATOM else text      # a variable binds tighter still
+    def compared(child: Node, minimum: int, bare: bool) -> str:
+        """With a mutable scalar on its right a comparison would be turned round by Python, so there both are read: `+x`."""
+        text = place(child, minimum, bare)
+        read_here = _is_cell(child) and operand(child)[1] == _ATOM      # a variable binds tighter still
+        return f"+{text}" if read_here and _is_cell(node.operands[1]) else text
 
     if len(node.operands) == 1 and template[0] in "-~":
         strength = _PRECEDENCE["~"]
@@ -69,8 +70,9 @@ def _operator(node: Node, operand: Spell) -> tuple[str, int]:
         # Left-associative: the right operand must bind tighter; a comparison's operands too, on both sides.
         # A comparison with a literal on the left would be turned round by Python, so there the literal says its type.
         comparison = strength == _COMPARISON
-        left = place(node.operands[0], strength + comparison, not comparison)
-        right = (compared if comparison else lambda c, m: place(c, m, True))(node.operands[1], strength + 1)
+        write = compared if comparison else place
+        left = write(node.operands[0], strength + comparison, not comparison)
+        right = write(node.operands[1], strength + 1, True)
         return f"{left} {sign} {right}", strength
     # Postfix and call forms: {0}.astype({dtype!r}), {0}[{index}], T.reinterpret({dtype!r}, {0})
     minimum = _ATOM if template.startswith("{0}") else 0
