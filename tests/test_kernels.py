@@ -7,7 +7,7 @@ from codegen.architecture import number
 from examples import block_sum, demo, matmul, saxpy, softmax, transpose
 from tests.kernels import CASES, ONLY_PRINTED
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
-from tracer import trace
+from tracer import T, trace
 
 EXAMPLES = [saxpy, block_sum, transpose, softmax, matmul, demo]
 
@@ -65,3 +65,21 @@ def test_examples_compile_without_a_warning(tmp_path):
     kernels = [trace(saxpy.saxpy), trace(block_sum.block_sum), trace(transpose.transpose), trace(softmax.softmax),
                matmul.matmul.specialize(M=128, N=96, K=64), trace(demo.scale)]
     cubin(one_unit(k.cuda_source() for k in kernels), tmp_path)
+
+
+def test_simplified_arithmetic_on_data_stays_in_its_type():
+    """`i + 1 <= i % n` is `n*(i//n) < 0`, whose left side leaves int32 for the least i: then the author's own operations are written."""
+    def kernel(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "bool"), n: T.int32):
+        T.assume((n >= 1) & (n < 64))
+        T.device_entry()
+        tx = T.thread_id([4])
+        i = A[tx]
+        B[tx] = False
+        with T.If(i < 100):
+            B[tx] = i + 1 <= i % n
+
+    kernel = trace(kernel)
+    assert "wrap_add(i, 1) <= floormod(i, n)" in kernel.cuda_source() and "floordiv" not in kernel.cuda_source()
+    a, b = np.array([-2**31, -1, 0, 50], np.int32), np.zeros(4, np.bool_)
+    kernel(a, b, 50)
+    assert b.tolist() == [True, True, False, False]
