@@ -25,7 +25,6 @@ from tracer.ir import Buffer, Function, Location, Node, Region
 from tracer.operations import Effect
 from tracer.spelling import describe
 
-_LEAVING = (ops.BREAK, ops.CONTINUE, ops.RETURN)
 ZERO = si.const(0)
 
 
@@ -98,7 +97,7 @@ class _Lowering:
         self.result.facts[region] = facts
         for node in region.nodes:
             self._node(node, facts)
-            if node.op is ops.IF and _always_leaves(node.regions[0]) and not node.regions[1].nodes:
+            if node.op is ops.IF and node.regions[0].leaves and not node.regions[1].nodes:
                 facts = facts.scope()
                 self._assume(node.operands[0], facts, holds=False)
 
@@ -214,10 +213,6 @@ def _wanted_integers(function: Function) -> set[Node]:
                 wanted.update(o for o in operands if is_exact(o.dtype) and o.op is not ops.CONST)
             wanted.update(r.result for r in node.regions if r.result is not None and is_exact(r.result.dtype))
     return {node for node in wanted if node.sym is not None and function.atoms.get(node.sym) is not node and node.op is not ops.CONST}
-
-
-def _always_leaves(region: Region) -> bool:
-    return bool(region.nodes) and region.nodes[-1].op in _LEAVING
 
 
 def _shorter(expanded: Int, named: Int) -> Int:

@@ -70,9 +70,9 @@ def _places(region: Region, assumed: set[Node], conditions: tuple[Int, ...], loo
             then, otherwise = node.regions
             yield from _places(then, assumed, (*conditions, condition), loops)
             yield from _places(otherwise, assumed, (*conditions, si.lnot(condition)), loops)
-            if _leaves(then):
+            if then.leaves:
                 conditions = (*conditions, si.lnot(condition))
-            if _leaves(otherwise):
+            if otherwise.leaves:
                 conditions = (*conditions, condition)
         elif node.op is ops.FOR:
             variable = node.regions[0].arguments[0].sym
@@ -83,11 +83,6 @@ def _places(region: Region, assumed: set[Node], conditions: tuple[Int, ...], loo
             yield from _places(reached, assumed, conditions, loops)
             holds = reached.result.sym if reached.result is not None else None
             yield from _places(body, assumed, conditions if holds is None else (*conditions, holds), loops)
-
-
-def _leaves(region: Region) -> bool:
-    """True where control never comes out at the end of `region`."""
-    return bool(region.nodes) and region.nodes[-1].op in (ops.RETURN, ops.BREAK, ops.CONTINUE)
 
 
 class _Launch:

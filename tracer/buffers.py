@@ -197,7 +197,7 @@ class Buffer(Nameable):
         recorder.observe()
         decl = self.decl
         entries = tuple(index) if isinstance(index, (tuple, list)) else (index,)
-        if spread := views.thread_spread(decl):
+        if spread := thread_axes(decl.layout):
             recorder.fail(f"{decl.name!r} is spread over the axes {', '.join(spread)}; index this thread's part of it: {decl.name}.local()[...]")
         if len(entries) != len(decl.shape):
             recorder.fail(f"{decl.name}{index_text(entries)} has {len(entries)} index(es), but {decl.name!r} has {len(decl.shape)} "

@@ -14,8 +14,6 @@ from tracer.ir import Node, Region
 from tracer.recorder import INT32, Recorder, current
 from tracer.values import Value, as_condition, as_node, cast, wrap
 
-_LEAVING = (ops.BREAK, ops.CONTINUE, ops.RETURN)
-
 
 class If:
     """`with T.If(condition): ...` records its body for the threads where `condition` holds.
@@ -49,8 +47,7 @@ class If:
         recorder.close(self.node.regions[0])
         for region, _ in reversed(self.around):
             recorder.close(region)
-        body = self.node.regions[0].nodes
-        if not self.around and body and body[-1].op in _LEAVING:
+        if not self.around and self.node.regions[0].leaves:
             recorder.learn(self._negation())      # whoever gets past `If(c): return_()` knows that c is false
         parent = recorder.region
         _chains[recorder] = _Chain(parent, len(parent.nodes), [*self.around, (self.node.regions[1], self._negation())])

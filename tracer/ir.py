@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from symbolic.integers import Int
 from tracer.dtypes import DType
-from tracer.operations import Operation
+from tracer.operations import LEAVING, Operation
 
 
 class Location(NamedTuple):
@@ -42,6 +42,11 @@ class Region:
     nodes: list[Node] = field(default_factory=list)
     arguments: tuple[Node, ...] = ()
     result: Node | None = None
+
+    @property
+    def leaves(self) -> bool:
+        """True where control never comes out at the end: it breaks, continues or returns there."""
+        return bool(self.nodes) and self.nodes[-1].op in LEAVING
 
     def walk(self) -> Iterator[Node]:
         """Every node of this region and of those nested in it, in program order, a parent before its regions."""

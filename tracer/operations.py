@@ -149,6 +149,7 @@ FOR = operation("for", "start stop step", "none", Effect.CONTROL)             # 
 BREAK = operation("break", "", "none", Effect.CONTROL, spelling="T.break_")
 CONTINUE = operation("continue", "", "none", Effect.CONTROL, spelling="T.continue_")
 RETURN = operation("return", "", "none", Effect.CONTROL, spelling="T.return_")
+LEAVING = (BREAK, CONTINUE, RETURN)      # nothing behind one of these runs in its region
 
 # Threads.
 CTA_SYNC = operation("cuda.cta_sync", "", "none", Effect.SYNC | Effect.CONVERGENT, source="__syncthreads, PTX ISA 9.7.13.1 barrier")

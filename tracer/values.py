@@ -113,7 +113,7 @@ class Value(Nameable):
         if isinstance(lane, Value):
             self.recorder.fail("a lane of a vector is chosen by a Python int; store the vector into a local buffer to index it at run time",
                                as_node(lane))
-        if not -0 <= int(lane) < node.dtype.lanes:
+        if not 0 <= int(lane) < node.dtype.lanes:
             self.recorder.fail(f"lane {lane} of a {node.dtype} value; its lanes are 0 to {node.dtype.lanes - 1}", node)
         return Value(self.recorder.record(ops.LANE, [node], node.dtype.scalar, {"index": int(lane)}), self.recorder)
 

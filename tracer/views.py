@@ -13,7 +13,7 @@ from symbolic.layout.tile import TileLayout
 from symbolic.simplify import simplify
 from tracer import ir
 from tracer import operations as ops
-from tracer.addressing import least, product, row_major, span, thread_axes
+from tracer.addressing import least, product, row_major, span
 from tracer.dtypes import DType
 from tracer.errors import NotSupportedError
 from tracer.extents import extent, extents, symbolic_text, value_of
@@ -229,11 +229,6 @@ def refuse_window(decl: ir.Buffer, what: str, recorder: Recorder) -> None:
     """A window's elements do not lie in one run, so it cannot be reshaped."""
     if decl.window is not None:
         recorder.fail(f".{what}(...) of a slice of a buffer; take the view first, then the slice")
-
-
-def thread_spread(decl: ir.Buffer) -> list[str]:
-    """The thread axes over which a buffer's elements are spread; empty for an ordinary buffer."""
-    return thread_axes(decl.layout)
 
 
 def _plain(shape: Sequence[Int], recorder: Recorder) -> list[str]:
