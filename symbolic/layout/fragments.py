@@ -63,6 +63,21 @@ _MMA: Final[tuple[_Row, ...]] = (
     ("mma.m16n8k32.b8",     "A", (16, 32),   8, S[(2, 8, 2, 4, 4):(4, 4@laneid, 8, 1@laneid, 1)],                 "9.7.14.5.10"),
     ("mma.m16n8k32.b8",     "B", (32, 8),    8, S[(2, 4, 4, 8):(4, 1@laneid, 1, 4@laneid)],                       "9.7.14.5.10"),
     ("mma.m16n8k32.b8",     "C", (16, 8),   32, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.10"),
+    ("mma.m8n8k16.b8",      "A", (8, 16),    8, S[(8, 4, 4):(4@laneid, 1@laneid, 1)],                             "9.7.14.5.3"),
+    ("mma.m8n8k16.b8",      "B", (16, 8),    8, S[(4, 4, 8):(1@laneid, 1, 4@laneid)],                             "9.7.14.5.3"),
+    ("mma.m8n8k16.b8",      "C", (8, 8),    32, S[(8, 4, 2):(4@laneid, 1@laneid, 1)],                             "9.7.14.5.3"),
+    ("mma.m8n8k4.f64",      "A", (8, 4),    64, S[(8, 4):(4@laneid, 1@laneid)],                                   "9.7.14.5.2"),
+    ("mma.m8n8k4.f64",      "B", (4, 8),    64, S[(4, 8):(1@laneid, 4@laneid)],                                   "9.7.14.5.2"),
+    ("mma.m8n8k4.f64",      "C", (8, 8),    64, S[(8, 4, 2):(4@laneid, 1@laneid, 1)],                             "9.7.14.5.2"),
+    ("mma.m16n8k4.f64",     "A", (16, 4),   64, S[(2, 8, 4):(1, 4@laneid, 1@laneid)],                             "9.7.14.5.6"),
+    ("mma.m16n8k4.f64",     "B", (4, 8),    64, S[(4, 8):(1@laneid, 4@laneid)],                                   "9.7.14.5.6"),
+    ("mma.m16n8k4.f64",     "C", (16, 8),   64, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.6"),
+    ("mma.m16n8k8.f64",     "A", (16, 8),   64, S[(2, 8, 2, 4):(1, 4@laneid, 2, 1@laneid)],                       "9.7.14.5.7"),
+    ("mma.m16n8k8.f64",     "B", (8, 8),    64, S[(2, 4, 8):(1, 1@laneid, 4@laneid)],                             "9.7.14.5.7"),
+    ("mma.m16n8k8.f64",     "C", (16, 8),   64, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.7"),
+    ("mma.m16n8k16.f64",    "A", (16, 16),  64, S[(2, 8, 4, 4):(1, 4@laneid, 2, 1@laneid)],                       "9.7.14.5.8"),
+    ("mma.m16n8k16.f64",    "B", (16, 8),   64, S[(4, 4, 8):(1, 1@laneid, 4@laneid)],                             "9.7.14.5.8"),
+    ("mma.m16n8k16.f64",    "C", (16, 8),   64, S[(2, 8, 4, 2):(2, 4@laneid, 1@laneid, 1)],                       "9.7.14.5.8"),
 )
 
 # ldmatrix gives, stmatrix takes: `num` matrices of 8 by 8 16-bit elements, one below the other. Row r of matrix q is at the address

@@ -49,6 +49,16 @@ FORMULAS: dict[tuple[str, str], Place] = {
     ("mma.m16n8k16.b8", "B"): lambda l, i: (4 * (l % 4) + i, l // 4),
     ("mma.m16n8k32.b8", "A"): lambda l, i: (l // 4 + 8 * (i // 4 % 2), 4 * (l % 4) + i % 4 + 16 * (i // 8)),
     ("mma.m16n8k32.b8", "B"): lambda l, i: (4 * (l % 4) + i % 4 + 16 * (i // 4), l // 4),
+    ("mma.m8n8k16.b8", "A"): lambda l, i: (l // 4, 4 * (l % 4) + i),
+    ("mma.m8n8k16.b8", "B"): lambda l, i: (4 * (l % 4) + i, l // 4),
+    ("mma.m8n8k4.f64", "A"): lambda l, i: (l // 4, l % 4),
+    ("mma.m8n8k4.f64", "B"): lambda l, i: (l % 4, l // 4),
+    ("mma.m16n8k4.f64", "A"): lambda l, i: (l // 4 + 8 * i, l % 4),
+    ("mma.m16n8k4.f64", "B"): lambda l, i: (l % 4, l // 4),
+    ("mma.m16n8k8.f64", "A"): lambda l, i: (l // 4 + 8 * (i % 2), l % 4 + 4 * (i // 2)),
+    ("mma.m16n8k8.f64", "B"): lambda l, i: (l % 4 + 4 * i, l // 4),
+    ("mma.m16n8k16.f64", "A"): lambda l, i: (l // 4 + 8 * (i % 2), l % 4 + 4 * (i // 2)),
+    ("mma.m16n8k16.f64", "B"): lambda l, i: (l % 4 + 4 * i, l // 4),
 }
 for name in sorted({i for i, _ in FRAGMENTS if i.startswith("mma.")}):
     FORMULAS[name, "C"] = lambda l, i: (l // 4 + 8 * (i // 2), 2 * (l % 4) + i % 2)
