@@ -28,6 +28,7 @@ class Effect(Flag):
     CONVERGENT = auto()   # needs other threads of the warp or block to be there: may not move into or out of control flow
     CONTROL = auto()      # steers execution (if, loops, break)
     OPAQUE = auto()       # may read and write anything
+    WAIT = auto()         # may not go on until another thread, or a copy or matrix engine, has done something
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +141,8 @@ DECL = operation("decl", "", "none", Effect.CONTROL)                          # 
 LOAD = operation("load", "*coords", "attr:dtype", Effect.READ)                # a dtype wider than the buffer's: a vector load
 STORE = operation("store", "*coords value", "none", Effect.WRITE)
 ADDRESS_OF = operation("address_of", "*coords", "attr:dtype")                 # a pointer to one element
+# A host value: a pointer to an encoded tensor map, which the launcher makes and the kernel gets as an argument. attrs: map
+TENSOR_MAP = operation("tensor_map", "", "attr:dtype", source="CUDA driver API, cuTensorMapEncodeTiled", since="sm_90")
 
 # Control flow. Regions: if (then, else), if_then_else (then, else; each yields), while (condition yields, body), for (body).
 IF = operation("if", "condition", "none", Effect.CONTROL)

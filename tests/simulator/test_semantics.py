@@ -18,6 +18,7 @@ from tracer import operations as op
 from tracer.dtypes import DType, dtype
 from tracer.errors import NotSupportedError
 from tracer.ir import Node
+from tracer.instructions import is_instruction
 from tracer.operations import OPERATIONS, Operation
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -46,7 +47,8 @@ def same(a: Array, b: Array) -> bool:
 
 
 def test_every_operation_has_a_rule() -> None:
-    without = [row for row in OPERATIONS.values() if row not in SEMANTICS and row not in STATEMENTS and row not in LEAVES]
+    without = [row for row in OPERATIONS.values() if row not in SEMANTICS and row not in STATEMENTS and row not in LEAVES
+               and not is_instruction(row)]
     assert without == []
 
 
