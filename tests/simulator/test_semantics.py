@@ -17,8 +17,8 @@ from tests.simulator.running import random
 from tracer import operations as op
 from tracer.dtypes import DType, dtype
 from tracer.errors import NotSupportedError
-from tracer.ir import Node
 from tracer.instructions import is_instruction
+from tracer.ir import Node
 from tracer.operations import OPERATIONS, Operation
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
