@@ -51,8 +51,9 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
     host_function(kernel)(partial(arguments.array_of, stream=stream_handle(chosen)), launch, *args)
 
 
-def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] | None = None) -> Any:
-    """Run `kernel` on the simulator and return its report. `grid` replaces the launch's own number of blocks.
+def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
+    """Run `kernel` on the simulator and return its report. `grid` replaces the launch's own number of blocks; `observers`
+    (`runtime.simulator.events`) are told of everything that happens.
 
     Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them) and `SimulationError` for what the kernel
     does wrong. Returns None for an empty grid.
@@ -62,7 +63,7 @@ def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] |
             raise ArgumentValueError(f"{kernel.function.name}: the simulator takes arrays in host memory, such as NumPy's; "
                                      f"these are on cuda:{ordinal}")
         x, y, z = own if grid is None else (*grid, 1, 1)[:3]
-        return _simulate(kernel.half, (x, y, z), block, values, known, checks)
+        return _simulate(kernel.half, (x, y, z), block, values, known, checks, observers)
 
     return host_function(kernel)(arguments.array_of, launch, *args)
 
@@ -103,13 +104,14 @@ def _truncmod(a: int, b: int) -> int:
 
 # ---- running -----------------------------------------------------------------------------------------------------------
 
-def _simulate(half: DeviceHalf, grid: Extent, block: Extent, values: Sequence[Any], known: Sequence[Any], checks: bool) -> Any:
+def _simulate(half: DeviceHalf, grid: Extent, block: Extent, values: Sequence[Any], known: Sequence[Any], checks: bool,
+              observers: Sequence[Any] = ()) -> Any:
     views = {}
     for argument, value in zip(half.arguments, values):
         if argument.buffer is not None:
             array, _, offset, size = value
             views[argument.buffer] = arguments.storage_view(array, offset, size)
-    return run_simulator(half, grid, block, views, dict(zip(host.known_nodes(half), known)), checks=checks)
+    return run_simulator(half, grid, block, views, dict(zip(host.known_nodes(half), known)), checks=checks, observers=observers)
 
 
 def current_stream(args: Sequence[Any]) -> int:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from runtime.simulator.agent import Agent
+from runtime.simulator.events import Touch
 from runtime.simulator.frames import Frame, Value
 from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory, shared_memory
 from runtime.simulator.program import Compiler, Read, Run, statement
@@ -60,6 +61,8 @@ def _load(c: Compiler, node: Node) -> tuple[Run, bool]:
         memory, position = access.locate(agent, frame)
         if memory.written is not None:
             access.check_written(agent, frame, memory, position)
+        if agent.observers:
+            access.tell(agent, frame, memory, position)
         value = memory.viewed(storage)[position]
         if isinstance(position, slice):
             value = value.reshape(frame.shape).copy()
@@ -79,6 +82,8 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
     def run(agent: Agent, frame: Frame) -> None:
         memory, position = access.locate(agent, frame)
         new = value(agent, frame)
+        if agent.observers:
+            access.tell(agent, frame, memory, position, new)
         if isinstance(position, slice):
             new = frame.spread(new).reshape(-1)
         elif np.ndim(new) and np.shape(position) != new.shape:
@@ -166,6 +171,25 @@ class Access:
                 bad = np.asarray(bad.any(axis=-1))
             agent.fail(UninitializedReadError, f"{self.text(agent, frame, bad)} reads {self.buffer.scope} memory that nothing has written",
                        frame, bad, self.node)
+
+    def tell(self, agent: Agent, frame: Frame, memory: Memory, position: Position, values: Value = None,
+             order: str = "", scope: str = "") -> None:
+        """Tell the observers of this access; `values` are stored."""
+        if isinstance(memory, LocalMemory):
+            return
+        size = self.element.itemsize
+        each = (self.lanes,) if self.lanes > 1 else ()      # an element for every lane
+        start = memory.start(position, size)
+        pieces = each
+        if self.run > 1:
+            start, size, pieces = start[..., 0], size * self.run, ()
+        start = np.broadcast_to(start, frame.shape + pieces).reshape(frame.count, *pieces)
+        if values is not None:
+            values = np.broadcast_to(values, frame.shape + each).reshape(frame.count, *each)
+        touch = Touch(self.node, self.buffer, memory.space or memory, self.kind, agent.numbers(frame), start, size, values,
+                      order=order, scope=scope)
+        for observer in agent.observers:
+            observer.access(touch)
 
     def text(self, agent: Agent, frame: Frame, bad: Value) -> str:
         """The access as the author wrote it, with the first offending thread's coordinates."""

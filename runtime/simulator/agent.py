@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from runtime.simulator.events import Observer
 from runtime.simulator.frames import Array, Frame, Value, empty
 from runtime.simulator.memory import Memory
 from tracer.errors import SimulationError
@@ -37,7 +38,7 @@ class Agent:
     """`blocks` are the linear numbers of the chunk's blocks; `grid`, `block` and `cluster` (of blocks) have three extents each."""
 
     def __init__(self, blocks: Array, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...],
-                 memory: dict[Storage, Memory], counters: int) -> None:
+                 memory: dict[Storage, Memory], counters: int, observers: tuple[Observer, ...] = ()) -> None:
         self.blocks, self.grid, self.block, self.cluster = blocks, grid, block, cluster
         self.threads = block[0] * block[1] * block[2]
         self.lanes = len(blocks) * self.threads
@@ -50,6 +51,7 @@ class Agent:
         self.away = np.zeros(self.lanes, np.bool_)      # left by break, continue or return
         self.returned: Array | None = None
         self.notes: list[str] = []
+        self.observers = observers
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
@@ -95,6 +97,13 @@ class Agent:
     def present(self, frame: Frame) -> Frame:
         """Those of the frame's threads that have not left."""
         return frame.keep(~self.away[frame.lanes])
+
+    def numbers(self, frame: Frame) -> Array:
+        """The frame's threads by their number in the grid, flat: how observers know them."""
+        if frame.numbers is None:
+            rows = self.blocks[frame.block_rows] * self.threads + frame.thread_numbers
+            frame.numbers = np.broadcast_to(rows, frame.shape).reshape(-1)
+        return frame.numbers
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,9 @@ def _rule(node: Node) -> Rule:
     return _FLUSHING if name == "add" and buffer.dtype.name == "float32" and buffer.scope == "global" else RULES[name]
 
 
+_SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}     # CUDA's names for PTX's
+
+
 @statement(*op.ATOMICS)
 def _atomic(c: Compiler, node: Node) -> tuple[Run, bool]:
     rule = _rule(node)
@@ -74,6 +77,8 @@ def _atomic(c: Compiler, node: Node) -> tuple[Run, bool]:
         memory, position = access.locate(agent, frame)
         if memory.written is not None and reads:
             access.check_written(agent, frame, memory, position)
+        if agent.observers:
+            access.tell(agent, frame, memory, position, order="relaxed", scope=_SCOPES[node.attrs["scope"]])
         shape = frame.shape if lanes == 1 else (*frame.shape, lanes)      # each lane is an element of its own
         where = np.broadcast_to(position, shape).reshape(-1)
         given = [np.broadcast_to(value(agent, frame), shape).reshape(-1) for value in values]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from runtime.simulator.agent import Agent
-from runtime.simulator.frames import Frame
+from runtime.simulator.frames import Array, Frame
 from runtime.simulator.program import Compiler, Run, statement
-from runtime.simulator.warp import check_mask, shuffle, warps_of
+from runtime.simulator.warp import Warps, check_mask, shuffle, warps_of
 from tracer import operations as op
 from tracer.errors import NotSupportedError
 from tracer.ir import Node
@@ -18,9 +20,24 @@ def _warp_sync(c: Compiler, node: Node) -> tuple[Run, bool]:
     def run(agent: Agent, frame: Frame) -> None:
         agent.counts[counter] += frame.count
         warps = warps_of(agent, frame)
-        check_mask(warps, warps.arranged(mask(agent, frame)), node)
+        masks = warps.arranged(mask(agent, frame))
+        check_mask(warps, masks, node)
+        if agent.observers:
+            _tell(agent, warps, masks, node)
 
     return run, False
+
+
+def _tell(agent: Agent, warps: Warps, masks: Array, node: Node) -> None:
+    """Each group of lanes with one mask joins."""
+    numbers = agent.numbers(warps.frame).reshape(-1, len(warps.keys))
+    groups = np.broadcast_to(masks, numbers.shape).astype(np.int64) | warps.keys >> 5 << 32
+    for row, kinds in zip(numbers, groups):
+        order = np.argsort(kinds, kind="stable")
+        parts = np.split(row[order], np.flatnonzero(np.diff(kinds[order])) + 1)
+        for same in (parts,) if len({len(part) for part in parts}) == 1 else ([part] for part in parts):
+            for observer in agent.observers:
+                observer.join(np.stack(same), node)
 
 
 @statement(op.SHFL, op.SHFL_UP, op.SHFL_DOWN, op.SHFL_XOR)

@@ -31,6 +31,7 @@ class Frame:
         self.shape = tuple(len(part) for part in (rows, columns, lanes) if part is not None)
         self.count = math.prod(self.shape)
         self.values: dict[int, Value] = {}
+        self.numbers: Array | None = None       # of the threads in the grid, once somebody asked (`Agent.numbers`)
         self._from: dict[Frame, tuple[Array | None, ...]] = {}
 
     @property

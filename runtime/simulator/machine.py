@@ -25,14 +25,15 @@ import numpy as np
 from codegen.lowered import DeviceHalf
 from runtime.simulator import access, atomics, bits, control, convergent, order, votes  # noqa: F401  (they register their statements)
 from runtime.simulator.agent import Agent, Arrival, line
+from runtime.simulator.events import Observer
 from runtime.simulator.frames import Array
-from runtime.simulator.memory import global_memory
+from runtime.simulator.memory import Memory, global_memory
 from runtime.simulator.program import Program, program_of
 from runtime.simulator.report import AccessCount, Report
 from symbolic.integers import substitute
 from tracer import operations as op
 from tracer.errors import BarrierDivergenceError
-from tracer.ir import Buffer, Extents, Node
+from tracer.ir import Buffer, Extents, Node, Storage
 from tracer.operations import Operation
 
 CHUNK_THREADS = 1 << 16             # values of a chunk then fit a core's cache
@@ -40,11 +41,13 @@ CHUNK_BYTES = 256 << 20             # of shared and local memory
 
 
 def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], arrays: Mapping[Buffer, Array],
-             values: Mapping[Node, Any], *, checks: bool = True, blocks: Iterable[int] | None = None) -> Report:
+             values: Mapping[Node, Any], *, checks: bool = True, blocks: Iterable[int] | None = None,
+             observers: Iterable[Observer] = ()) -> Report:
     """Run the kernel `half` on `grid` x `block` threads; stores go through to `arrays`.
 
     * `arrays`: for each parameter's buffer a flat view of its storage, element 0 where the data pointer points.
     * `values`: for each scalar parameter's and extent's node its value.
+    * `observers` are told of everything that happens (see `events`).
     * `blocks`: linear numbers (x fastest) of the blocks to run; all of them if None.
 
     Raises a `SimulationError` for what the kernel does wrong (see the module), `NotSupportedError` for what cannot be
@@ -59,13 +62,18 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
         raise ValueError(f"blocks must be in [0, {total}) for the grid {full_grid}, not {chosen[-1] if chosen[0] >= 0 else chosen[0]}")
     counts = np.zeros(len(program.counters), np.int64)
     notes: dict[str, None] = {}
+    watching = tuple(observers)
+    parameters: dict[Storage, Memory] = {buffer.storage: global_memory(array) for buffer, array in arrays.items()}
     with np.errstate(all="ignore"):
         for chunk in _chunks(chosen, program, full_block, _dynamic_bytes(half, values)):
-            memory = {buffer.storage: global_memory(array) for buffer, array in arrays.items()}
-            agent = Agent(chunk, full_grid, full_block, cluster, memory, len(program.counters))
+            for observer in watching:
+                observer.start(chunk)
+            agent = Agent(chunk, full_grid, full_block, cluster, dict(parameters), len(program.counters), watching)
             run(agent, program, values)
             counts += np.asarray(agent.counts, np.int64)     # of an empty list NumPy makes floats
             notes.update(dict.fromkeys(agent.notes))
+    for observer in watching:
+        observer.end()
     return _report(half, grid, block, program, counts, list(notes))
 
 
@@ -133,6 +141,8 @@ def complete(arrival: Arrival) -> None:
     """
     agent, frame, node = arrival
     if frame.columns is not None and len(frame.columns) == agent.threads:
+        for observer in agent.observers:
+            observer.join(agent.numbers(frame).reshape(-1, agent.threads), node)
         return
     here = np.zeros((len(agent.blocks), agent.threads), np.bool_)
     here.reshape(-1)[frame.lanes] = True
@@ -146,6 +156,11 @@ def complete(arrival: Arrival) -> None:
             f"{node.op.name}: threads of block {agent.block_text(row)} wait for others that do not come\n"
             f"  waiting: {_runs(here[row])}\n  not there: {_runs(missing[row])}{parted}{line(node)}"
         )
+    if agent.observers:
+        numbers = agent.numbers(frame)
+        for block in np.split(numbers, np.flatnonzero(np.diff(numbers // agent.threads)) + 1):
+            for observer in agent.observers:
+                observer.join(block, node)
     agent.notes.append(f"{node.op.name} at {node.location}: some threads of a block have returned before it")
 
 

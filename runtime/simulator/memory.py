@@ -28,6 +28,8 @@ class Memory:
     pitch: int = 0                      # bytes from one owner's first element to the next one's
     written: Array | None = None        # None: taken as initialised
     unit: int = 1                       # bytes that one element of `written` stands for
+    space: Memory | None = None         # the memory that these cells are a part of, from its byte `base` on; None: they are all
+    base: int = 0
     _views: dict[Any, Array] = field(default_factory=dict)
 
     def viewed(self, storage: np.dtype[Any]) -> Array:
@@ -58,6 +60,12 @@ class Memory:
     def span(self, frame: Frame, offset: Value, itemsize: int, lanes: int) -> Position:
         """As `position`, for `lanes` consecutive elements: one more axis."""
         return np.asarray(self.position(frame, offset, itemsize))[..., None] + np.arange(lanes)
+
+    def start(self, position: Position, itemsize: int) -> Array:
+        """The first bytes of these elements in the space."""
+        if isinstance(position, slice):
+            position = np.arange(position.start, position.stop)
+        return np.asarray(position) * itemsize + self.base
 
     def unwritten(self, position: Position, itemsize: int) -> Array:
         """Which of these elements have a byte that nothing wrote."""

@@ -10,8 +10,22 @@ from runtime.simulator.program import Compiler, Run, statement
 from tracer import operations as op
 from tracer.ir import Node
 
+_SCOPES = dict(zip(op.FENCES, ("gpu", "cta", "sys")))
 
-@statement(*op.FENCES, op.NANO_SLEEP)
+
+@statement(*op.FENCES)
+def _fence(c: Compiler, node: Node) -> tuple[Run, bool]:
+    counter, scope = c.count(node), _SCOPES[node.op]
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+        for observer in agent.observers:
+            observer.fence(agent.numbers(frame), node, scope, "generic")
+
+    return run, False
+
+
+@statement(op.NANO_SLEEP)
 def _nothing(c: Compiler, node: Node) -> tuple[Run, bool]:
     counter = c.count(node)
 

@@ -10,7 +10,7 @@ from runtime.simulator import Report, simulate
 from symbolic.integers import substitute
 
 
-def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None) -> Report:
+def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None, observers: Any = ()) -> Report:
     """Arguments in parameter order: C-contiguous arrays and scalars. Extents must stand bare in some shape."""
     function = kernel.function
     arrays, values, known = {}, {}, {}
@@ -25,7 +25,7 @@ def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None) -> Rep
         if node in values:
             known.setdefault(symbol, int(values[node]))
     grid, block = ([substitute(size, known).value for size in sizes] for sizes in (function.launch.grid, function.launch.block))
-    return simulate(kernel.half, tuple(grid) or (1,), tuple(block), arrays, values, checks=checks, blocks=blocks)
+    return simulate(kernel.half, tuple(grid) or (1,), tuple(block), arrays, values, checks=checks, blocks=blocks, observers=observers)
 
 
 def random(dtype: Any, count: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -1,0 +1,87 @@
+"""What happens in a run, told as it happens. Checks and profiles are observers: they look on and change nothing.
+
+Threads are global numbers: `block * threads_per_block + thread`, both linear, x fastest. Memories are told apart by identity: a `Memory` is a
+parameter's whole array or the shared space of the blocks that run together, so that two views of the same bytes have the same place. Local
+memory is each thread's own, and its accesses are not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from runtime.simulator.frames import Array
+from runtime.simulator.memory import Memory
+from tracer.ir import Buffer, Node
+
+
+@dataclass(slots=True)
+class Touch:
+    """One statement's access to memory by some threads, or by an asynchronous operation.
+
+    * `kind`: "load", "store" or "atomic"; `order` ("relaxed", "acquire", "release", "acq_rel", "volatile") and `scope` ("cta", "cluster",
+      "gpu", "sys") are those of atomics and of ordered loads and stores, else empty.
+    * `threads`: shape (n,). `start`: byte offsets in `memory.cells`, shape (n,) or (n, pieces); each piece has `size` bytes.
+    * `values`: what is stored, an element of whatever type for each of `start`'s pieces and the elements in it; None where unknown.
+    * `proxy`: "generic" or "async"; `actor`: the operation that does it, in whose name `threads` (its issuers) stand.
+    """
+
+    node: Node
+    buffer: Buffer | None
+    memory: Memory
+    kind: str
+    threads: Array
+    start: Array
+    size: int
+    values: Array | None = None
+    proxy: str = "generic"
+    order: str = ""
+    scope: str = ""
+    actor: AsyncOperation | None = None
+
+
+@dataclass(eq=False, slots=True)
+class AsyncOperation:
+    """Work that threads hand to an engine, which does it some time later: between its issue and its landing.
+
+    `threads` (global numbers) issued it at `node`; `touches` is what it reads and writes. `land` performs it.
+    """
+
+    node: Node
+    threads: Array
+    touches: list[Touch] = field(default_factory=list)
+
+    def land(self) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+
+class Observer:
+    """Told of everything, in an order in which it could have happened. Every method does nothing here."""
+
+    def access(self, touch: Touch) -> None:
+        """Memory is touched. The accesses of an asynchronous operation are told right behind its `issue`."""
+
+    def join(self, threads: Array, node: Node) -> None:
+        """A barrier: all of these threads see what any of them did before. Shape (n,), or (groups, n): each row among itself."""
+
+    def release(self, threads: Array, key: Hashable, node: Node, scope: str) -> None:
+        """An arrival: adds what these threads did, and saw, to `key`."""
+
+    def acquire(self, threads: Array, key: Hashable, node: Node, scope: str) -> None:
+        """A wait that has ended: these threads see what `key` holds."""
+
+    def fence(self, threads: Array, node: Node, scope: str, proxy: str) -> None:
+        """A fence: of memory with a scope, `proxy` "generic"; or between that proxy and the one that is named."""
+
+    def issue(self, operation: AsyncOperation, threads: Array) -> None:
+        """An actor of its own begins, which sees what these threads saw."""
+
+    def land(self, operation: AsyncOperation, key: Hashable | None) -> None:
+        """It has ended; what it did is added to `key`, the barrier or group that tells of it."""
+
+    def start(self, blocks: Array) -> None:
+        """These blocks (linear numbers) begin to run."""
+
+    def end(self) -> None:
+        """All blocks have run."""
