@@ -4,7 +4,8 @@
 
 `array` reads an argument (`runtime.arguments.array_of`). `launch(device, grid, block, shared, arguments, known)` runs the
 kernel: on the simulator for arrays in host memory, on a GPU for arrays there; checks and messages are the same. `arguments`
-are the kernel's own, an array being (array, address, offset, size) of its storage; `known` are the values of `known_nodes`.
+are the kernel's own, an array being (array, address, offset, size) of its storage, a tensor map (that of its array, extents,
+strides in bytes), innermost axis first and its stride left out; `known` are the values of `known_nodes`.
 
 The checks stand in one order for every kernel: number of arguments, kinds, dtypes, ranks, devices, extents, strides,
 storage, alignment, overlap, scalar ranges, assumptions, index ranges, launch limits. Nothing is launched or written before
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from codegen.arrays import ArrayForm, array_form
 from codegen.lowered import DeviceHalf
 from codegen.packets import is_packet, moved, moves_whole
+from codegen.tensor_maps import requirements, tensor_form
 from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.solve import solve
@@ -29,9 +31,10 @@ from tracer import operations as ops
 from tracer.addressing import span
 from tracer.buffers import DYNAMIC_SHARED_LIMIT
 from tracer.errors import NotSupportedError, TraceError
-from tracer.ir import Buffer, Node, Parameter
+from tracer.ir import Buffer, Node, Parameter, TensorMap
 from tracer.launch import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from tracer.spelling import literal
+from tracer.tensor_maps import UNIT
 
 INDEX_LIMIT = 2**31 - 1     # the greatest int32: an element's offset must not pass it
 
@@ -110,12 +113,21 @@ class _Host:
         self.arrays = [(p, p.buffer) for p in self.parameters if p.buffer is not None]
         self.forms: dict[Buffer, ArrayForm] = {b: array_form(b) for _, b in self.arrays}
         self.scalars = [(p, p.node) for p in self.parameters if p.node is not None]
-        self.passed = {a.buffer: a for a in half.arguments if a.buffer is not None}
+        self.maps = {a.tensor_map: self.parameter_of(a.tensor_map) for a in half.arguments if a.tensor_map is not None}
+        self.pointed: set[Buffer | None] = {a.buffer for a in half.arguments if a.buffer is not None}
+        self.passed = self.pointed | {p.buffer for p in self.maps.values()}
+        self.written = {self.maps[a.tensor_map].buffer if a.tensor_map is not None else a.buffer for a in half.arguments if not a.read_only}
         self.names: dict[Int, str] = {}
         self.shown: dict[Int, str] = {}
         self.origin: dict[Int, str] = {}       # where a message says that an extent was read
         self.local: dict[object, str] = {}     # Parameter or Buffer -> the variable that holds it
         self._choose_names()
+
+    def parameter_of(self, tensor_map: TensorMap) -> Parameter:
+        """Whose array a tensor map describes."""
+        index = tensor_map.buffer.storage.parameter
+        assert index is not None
+        return self.parameters[index]
 
     # ---- names ------------------------------------------------------------------------------------------------------
 
@@ -203,6 +215,7 @@ class _Host:
             ("extents", self._extents),
             ("strides", self._strides),
             ("storage", self._storage),
+            ("tensor maps", self._tensor_maps),
             ("alignment", self._alignment),
             ("written arrays", self._overlaps),
             ("scalar ranges", self._scalar_ranges),
@@ -414,6 +427,17 @@ class _Host:
                                         f"{buffer.name}.elem_offset: expected an array whose first element lies {offset} elements "
                                         f"into its storage, got one at {{{a}.offset}}")
 
+    def _tensor_maps(self) -> Iterator[str]:
+        """What the driver asks of an array that a map describes, as far as the trace could not tell."""
+        facts = self.half.lowered.facts[self.function.host]
+        told = set()
+        for tensor_map, parameter in self.maps.items():
+            for needed in requirements(tensor_map, facts):
+                if (needed.told, needed.wanted) not in told:
+                    told.add((needed.told, needed.wanted))
+                    yield from self._refuse(f"not ({self.code(needed.relation)})", "ArgumentValueError", parameter,
+                                            f"{_literal(needed.told)}: expected {needed.wanted}, got {{{self.code(needed.value)}}}")
+
     def _alignment(self) -> Iterator[str]:
         for parameter, buffer in self.arrays:
             bytes_, why = self._aligned_to(buffer)
@@ -434,6 +458,7 @@ class _Host:
             wanted.append((access.buffer.dtype.alignment, f"{access.buffer.dtype} elements{where}"))
             if node.op is not ops.ADDRESS_OF and is_packet(node) and moves_whole(node, self.half.lowered):
                 wanted.append((moved(node).alignment, f"the {moved(node)} {node.op.name}{where}"))
+        wanted += [(UNIT, "a tensor map") for tensor_map in self.maps if tensor_map.buffer.storage is buffer.storage]
         return max(wanted, key=lambda pair: pair[0])
 
     def _address(self, buffer: Buffer) -> str:
@@ -446,7 +471,7 @@ class _Host:
         return f"{pointer} - {self.code(bytes_) if si.is_const(bytes_) else f'({self.code(bytes_)})'}"
 
     def _overlaps(self) -> Iterator[str]:
-        written = {buffer for buffer, argument in self.passed.items() if not argument.read_only}
+        written = self.written
         used = [(p, b) for p, b in self.arrays if b in self.passed]
         for parameter, buffer in used:
             if buffer in written:
@@ -525,7 +550,7 @@ class _Host:
             yield f"check_indices({self._tuple(index_symbols(self.half))}, grid, block, SIGNATURE)"
         for parameter, buffer in self.arrays:
             size = self.forms[buffer].size
-            if buffer in self.passed and not self._fits_index(size):
+            if buffer in self.pointed and not self._fits_index(size):
                 yield from self._refuse(f"{self.code(size)} > {INDEX_LIMIT}", "ArgumentValueError", parameter,
                                         f"{buffer.name}: expected at most {INDEX_LIMIT} elements, for which 32-bit indices do, got "
                                         f"{{{self.code(size)}}}; 64-bit index builds are not supported in this version")
@@ -576,16 +601,23 @@ class _Host:
         yield "return launch(device, grid, block, shared, ("
         for argument in self.half.arguments:
             if argument.buffer is not None:
-                buffer = argument.buffer
-                form = self.forms[buffer]
-                size = self.code(form.size) if form.is_dense or si.is_const(form.size) else f"max({self.code(form.size)}, 0)"
-                yield f"    ({self.local[buffer]}, {self._address(buffer)}, {self.code(form.offset)}, {size}),"
+                yield f"    {self._stored(argument.buffer)},"
+            elif argument.tensor_map is not None:
+                buffer, form = self.maps[argument.tensor_map].buffer, tensor_form(argument.tensor_map)
+                assert buffer is not None
+                yield f"    ({self._stored(buffer)}, {self._tuple(form.dims)}, {self._tuple(form.strides)}),"
             else:
                 assert argument.node is not None and argument.node.dtype is not None
                 value, kind = self._scalar_code(argument.node), argument.node.dtype
                 yield f"    {value}," if kind.is_float else f'    held("{kind}", {value}),'
         known = [self._scalar_code(node) for node in known_nodes(self.half)]
         yield f"), ({', '.join(known)}{',' if len(known) == 1 else ''}))"
+
+    def _stored(self, buffer: Buffer) -> str:
+        """An array of a parameter and its storage."""
+        form = self.forms[buffer]
+        size = self.code(form.size) if form.is_dense or si.is_const(form.size) else f"max({self.code(form.size)}, 0)"
+        return f"({self.local[buffer]}, {self._address(buffer)}, {self.code(form.offset)}, {size})"
 
 
 def known_nodes(half: DeviceHalf) -> list[Node]:

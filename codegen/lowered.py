@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from symbolic.facts import Facts
 from symbolic.integers import Int
-from tracer.ir import Buffer, Function, Location, Node, Region
+from tracer.ir import Buffer, Function, Location, Node, Region, TensorMap
+from tracer.operations import TENSOR_MAP
 
 
 @dataclass(eq=False, slots=True)
@@ -58,21 +59,30 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class KernelArgument:
-    """One argument of the device function: a pointer to a buffer parameter's storage, or a scalar or extent by value."""
+    """One argument of the device function: a pointer to a buffer parameter's storage, a tensor map, or a scalar or extent by value.
+
+    `read_only`: the kernel writes nothing through the pointer or the map.
+    """
 
     name: str                  # as written in C, unique and not reserved
-    node: Node | None          # the scalar or extent; None for a pointer
-    buffer: Buffer | None      # the parameter's buffer; None for a value
+    node: Node | None          # the scalar, extent or tensor map; None for a pointer
+    buffer: Buffer | None      # the parameter's buffer; None for a map and a value
     read_only: bool
     location: Location | None = None
+
+    @property
+    def tensor_map(self) -> TensorMap | None:
+        """What the map describes, where it is one."""
+        return self.node.attrs["map"] if self.node is not None and self.node.op is TENSOR_MAP else None
 
 
 @dataclass(eq=False, slots=True)
 class DeviceHalf:
     """What runs on the device: the kernel `name(arguments...)` with `body`, launched by `launch`.
 
-    Arguments: pointers in parameter order, then scalars and extents in order of first appearance in the kernel, so that
-    renaming one changes no ABI. Values computed on the host side of `T.device_entry()` and used below it stand at the start
+    Arguments: pointers in parameter order, then tensor maps in the order of their declaration, then scalars and extents in order
+    of first appearance in the kernel, so that renaming one changes no ABI.
+    Values computed on the host side of `T.device_entry()` and used below it stand at the start
     of `body`.
     """
 

@@ -27,7 +27,7 @@ from tracer.operations import Effect
 
 REGISTERS = frozenset({ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER})
 _HARDWARE = REGISTERS | {ops.SCOPE_ID}
-LEAVES = _HARDWARE | {ops.CONST, ops.SCALAR, ops.EXTENT, ops.LOOP_VAR}
+LEAVES = _HARDWARE | {ops.CONST, ops.SCALAR, ops.EXTENT, ops.LOOP_VAR, ops.TENSOR_MAP}
 _ENDS = frozenset({ops.BREAK, ops.CONTINUE, ops.RETURN})
 _LOOPS = frozenset({ops.FOR, ops.WHILE})
 # Pure operations on whole vectors; every other pure operation works lane by lane.

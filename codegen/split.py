@@ -11,6 +11,7 @@ from codegen.lowered import DeviceHalf, KernelArgument, Lowered
 from codegen.verify import verify
 from symbolic import integers as si
 from symbolic.integers import Int
+from tracer import instructions
 from tracer import operations as ops
 from tracer.ir import Buffer, Extents, Function, Launch, Node, Region
 from tracer.launch import parameter_names
@@ -29,8 +30,8 @@ def device_half(function: Function) -> DeviceHalf:
 
 
 def _host_values(function: Function) -> list[Node]:
-    """Host nodes that the device uses, directly or not: they are computed anew at the start of the kernel."""
-    host = dict.fromkeys(function.host.nodes)
+    """Host nodes that the device uses, directly or not: they are computed anew at the start of the kernel. Tensor maps are arguments."""
+    host = dict.fromkeys(node for node in function.host.nodes if node.op is not ops.TENSOR_MAP)
     needed: set[Node] = set()
     pending = [o for node in function.device.walk() for o in (*node.operands, *(r.result for r in node.regions if r.result is not None))]
     while pending:
@@ -42,13 +43,14 @@ def _host_values(function: Function) -> list[Node]:
 
 
 def _arguments(lowered: Lowered, body: Region) -> Iterator[KernelArgument]:
-    """Pointers in parameter order, then scalars and extents in order of first appearance in the kernel."""
+    """Pointers in parameter order, tensor maps as declared, then scalars and extents in order of first appearance in the kernel."""
     function = lowered.function
     used, written = _touched(body)
     for parameter in function.parameters:
         buffer = parameter.buffer
         if buffer is not None and buffer.storage in used:
             yield KernelArgument(f"{buffer.name}_ptr", None, buffer, buffer.storage not in written, parameter.location)
+    yield from _maps(function, body)
     seen: dict[Node, None] = {}
     for node in body.walk():
         for value in _values_of(node, lowered):
@@ -56,6 +58,23 @@ def _arguments(lowered: Lowered, body: Region) -> Iterator[KernelArgument]:
                 seen.setdefault(value)
     for node in seen:
         yield KernelArgument(node.name or node.op.name, node, None, True, node.location)
+
+
+def _maps(function: Function, body: Region) -> Iterator[KernelArgument]:
+    """The tensor maps that the kernel uses, as they were declared."""
+    used, written = set(), set()
+    for node in body.walk():
+        maps = [o for o in node.operands if o.op is ops.TENSOR_MAP]
+        used.update(maps)
+        if node.op in _WRITES_THROUGH_A_MAP:
+            written.update(maps)
+    for node in function.host.nodes:
+        if node in used:
+            name = node.name or f"{node.attrs['map'].buffer.name}_map"
+            yield KernelArgument(name, node, None, node not in written, node.location)
+
+
+_WRITES_THROUGH_A_MAP = frozenset({instructions.TENSOR_STORE, instructions.TENSOR_REDUCE})
 
 
 def _touched(body: Region) -> tuple[set[Any], set[Any]]:

@@ -134,6 +134,27 @@ class Buffer:
 
 
 @dataclass(eq=False, slots=True)
+class TensorMap:
+    """What the copy engine is told of the array behind `buffer`: it moves boxes of `box` elements, of which every
+    `element_strides`-th is taken, all in the order of the buffer's axes.
+
+    `swizzle` is "none", "32B", "64B" or "128B", `l2_promotion` "none", "64B", "128B" or "256B", `oob_fill` "zeros" or "nan".
+    """
+
+    buffer: Buffer
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: str
+    l2_promotion: str
+    oob_fill: str
+
+    @property
+    def moved(self) -> tuple[int, ...]:
+        """How many elements along each axis one copy moves."""
+        return tuple(-(-size // step) for size, step in zip(self.box, self.element_strides))
+
+
+@dataclass(eq=False, slots=True)
 class Parameter:
     """One argument of the call: `kind` is "buffer" (T.Buffer), "handle" (bound by match_buffer) or "scalar".
 

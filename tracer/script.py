@@ -354,6 +354,15 @@ def _decl(printer: Printer, node: Node) -> None:
     printer.write(f"{printer.buffer(buffer)} = {made}")
 
 
+def _tensor_map(printer: Printer, node: Node) -> None:
+    made: ir.TensorMap = node.attrs["map"]
+    options = [printer.buffer(made.buffer), repr(made.box)]
+    options += [f"{name}={quoted(value)}" for name, value, usual in (
+        ("swizzle", made.swizzle, "none"), ("l2_promotion", made.l2_promotion, "none"), ("oob_fill", made.oob_fill, "zeros")) if value != usual]
+    options += [f"element_strides={made.element_strides!r}"] * any(step != 1 for step in made.element_strides)
+    printer.write(f"{printer.name(node)} = T.tensor_map({', '.join(options)})")
+
+
 def _store(printer: Printer, node: Node) -> None:
     printer.consume(node)
     buffer: ir.Buffer = node.attrs["buffer"]
@@ -473,6 +482,6 @@ def _leave(printer: Printer, node: Node) -> None:
 
 
 _STATEMENTS = {
-    ops.ALLOC: _alloc, ops.DECL: _decl, ops.STORE: _store, ops.IF: _if, ops.IF_THEN_ELSE: _if_then_else, ops.WHILE: _while, ops.FOR: _for,
-    ops.BREAK: _leave, ops.CONTINUE: _leave, ops.RETURN: _leave,
+    ops.ALLOC: _alloc, ops.DECL: _decl, ops.TENSOR_MAP: _tensor_map, ops.STORE: _store, ops.IF: _if, ops.IF_THEN_ELSE: _if_then_else,
+    ops.WHILE: _while, ops.FOR: _for, ops.BREAK: _leave, ops.CONTINUE: _leave, ops.RETURN: _leave,
 }

@@ -172,6 +172,11 @@ def _let(node: Node, operand: Spell) -> tuple[str, int]:
     return f"T.let({operand(node.operands[0])[0]})", _ATOM
 
 
+def _tensor_map(node: Node, operand: Spell) -> tuple[str, int]:
+    """For messages; `script` writes a map in full."""
+    return f"T.tensor_map({node.attrs['map'].buffer.name}, ...)", _ATOM
+
+
 _LEAVES = (ops.SCALAR, ops.EXTENT, ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.SCOPE_ID, ops.LOOP_VAR)
 
 # How loads and stores with `attrs["cache"]` are called.
@@ -182,7 +187,7 @@ _ACCESSES = {ops.LOAD: _load, ops.ADDRESS_OF: pointer, ops.STORE: _store}
 
 _SPECIAL = {
     **dict.fromkeys(_LEAVES, _leaf),
-    ops.CONST: _const, ops.FUNC_CALL: _func_call, ops.LET: _let,
+    ops.CONST: _const, ops.FUNC_CALL: _func_call, ops.LET: _let, ops.TENSOR_MAP: _tensor_map,
     ops.SHFL: _shuffle, ops.SHFL_UP: _shuffle, ops.SHFL_DOWN: _shuffle, ops.SHFL_XOR: _shuffle,
 }
 

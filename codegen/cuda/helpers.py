@@ -64,6 +64,12 @@ __device__ __forceinline__ To bit_cast(From from) {
   return to;
 }""")
 
+# As cuda.h has it, which not every compiler finds.
+helper("CUtensorMap", """
+#ifndef __cuda_cuda_h__
+struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
+#endif""")
+
 for dtype, c in (("int32", "int"), ("int64", "long long")):
     unsigned = f"unsigned {c}"
     helper(f"floordiv_{dtype}", f"""

@@ -18,7 +18,7 @@ _KEYWORDS = """
 
 # CUDA C++ Programming Guide, "C++ Language Extensions": variables and types that a kernel sees without asking.
 _CUDA = """
-    threadIdx blockIdx blockDim gridDim clusterIdx clusterDim warpSize dim3 uint3 half half2 nv_bfloat16 nv_bfloat162 cudaError
+    threadIdx blockIdx blockDim gridDim clusterIdx clusterDim warpSize CUtensorMap dim3 uint3 half half2 nv_bfloat16 nv_bfloat162 cudaError
     size_t ptrdiff_t wchar_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uchar ushort uint ulong std main
     clock clock64 printf malloc free memcpy memset trap abort cooperative_groups nvcuda"""
 

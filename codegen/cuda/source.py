@@ -71,6 +71,11 @@ def _signature(half: DeviceHalf, entry: str, body: Statements) -> list[str]:
 
 def _argument(argument: KernelArgument, body: Statements) -> str:
     name = body.scopes.declare(argument.name)
+    if argument.tensor_map is not None:
+        assert argument.node is not None
+        body.needs.helper("CUtensorMap")
+        body.values.variables[argument.node] = f"&{name}"      # instructions take its address
+        return f"const __grid_constant__ CUtensorMap {name}"
     if argument.buffer is None:
         assert argument.node is not None and argument.node.dtype is not None
         body.values.variables[argument.node] = name
