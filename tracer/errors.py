@@ -98,3 +98,35 @@ class IndexOverflowError(SimulationError, OverflowError):
 
 class ArithmeticFault(SimulationError, ArithmeticError):
     """A division or modulo by zero, or a shift by the width or more."""
+
+
+class DeadlockError(SimulationError):
+    """Nobody can go on: every thread that has not ended waits for something that no other thread and no copy under way can bring.
+
+    The message lists who waits where for what, with the counts of each barrier. The usual causes: an arrival that is missing or made by
+    too few threads (the count of `mbarrier.init` or `bar.sync`), the wrong phase, `expect_tx` of more bytes than are copied, a wait of
+    all threads of a block behind a branch that only some take.
+    """
+
+
+class BarrierError(SimulationError):
+    """A named barrier used in a way that has no meaning: an id beyond 15, a count that is no multiple of 32 or differs between the warps
+    that meet, a warp that arrives twice before the others came. Give each use its own id, and every warp the same count."""
+
+
+class MBarrierError(SimulationError):
+    """An mbarrier used against its rules: before its initialisation (or initialised while in use), more arrivals than its count, more bytes
+    than it can count, a wait for a phase two behind, a wait on another block's barrier.
+
+    Initialise in one thread, then fence and synchronise the block; count as many arrivals as threads arrive; wait for each phase in turn.
+    """
+
+
+class AsyncError(SimulationError):
+    """An asynchronous copy or matrix operation that was left to itself: its group not committed, not waited for before the kernel ended, or
+    registers that it still uses touched. Commit, and wait, in the thread that issued it, before what needs the result."""
+
+
+class ClusterError(SimulationError):
+    """Blocks of a cluster out of step: an access to the shared memory of a block that has ended, a block that is not in the cluster, a
+    cluster barrier waited for without an arrival or arrived at twice. End such kernels with `T.cuda.cluster_sync()`."""
