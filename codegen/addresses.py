@@ -19,7 +19,6 @@ from symbolic.simplify import simplify
 from symbolic.text import text
 from tracer import operations as ops
 from tracer.addressing import flat_index
-from tracer.dtypes import dtype
 from tracer.exact import exact, is_exact
 from tracer.ir import Buffer, Function, Location, Node, Region
 from tracer.operations import Effect
@@ -152,11 +151,8 @@ class _Lowering:
             form = node.sym if computed is None else computed
         named = node.name is not None and node.sym not in self.function.atoms
         if node.op is not ops.SCOPE_ID and (named or node.op is ops.LET or node in self.wanted):
-            form = _shorter(simplify(node.sym, facts), simplify(form, facts))
-            # Simplified, `i + 1 <= i % n` is `n*(i//n) < 0`, and its left side may not fit where i is data: then the author's
-            # own operations are written, each of which was proved to fit.
-            if not self._leaves_its_range(form, node, facts):
-                self.result.integers[node] = form
+            # Neither names a value that may leave its word where the author's own operations, which are proved or checked, stay.
+            self.result.integers[node] = form = _shorter(simplify(node.sym, facts), simplify(form, facts))
         if (named or node.op is ops.LET) and not si.is_const(form):
             alias = si.Symbol(node.name or "let")
             self.result.atoms[alias] = node
@@ -164,24 +160,6 @@ class _Lowering:
             facts.bound(alias, low, None if high is None else high + 1)
             form = alias
         self.forms[node] = form
-
-    def _leaves_its_range(self, e: Int, node: Node, facts: Facts) -> bool:
-        """Whether a value that only low bits do not settle may leave the node's word on the way, in arithmetic on data."""
-        if all(not self.function.atoms[s].op.operands and self.function.atoms[s].op is not ops.LOAD
-               for s in si.free_symbols(e) if s in self.function.atoms):
-            return False      # indices, extents and scalars: the launcher checks those
-        least, greatest = dtype("int32").limits
-        if any(o.dtype is not None and o.dtype.bits == 64 for o in (node, *node.operands)):
-            return False
-        pending = [(e, True)]
-        while pending:
-            part, low_bits_do = pending.pop()
-            if part.op in (si.SUM, si.PRODUCT) and not low_bits_do:
-                low, high = facts.bounds(part)
-                if low is None or high is None or low < least or high > greatest:
-                    return True
-            pending += [(operand, part.op in (si.SUM, si.PRODUCT) and low_bits_do) for operand in part.args]
-        return False
 
     # -- addresses
 

@@ -7,6 +7,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from symbolic import integers, rules
+from symbolic.digits import digits
 from symbolic.integers import (
     CONST,
     FLOORDIV,
@@ -79,7 +80,7 @@ def _by_constant(S: Engine, e: Int, a: Int, d: int) -> Int:
     if lo // d == hi // d and lo > -INF:
         return S.fire(rules.DIV_BETWEEN, e, x=a, d=const(d), k=const(lo // d))
     if a.op is SUM:
-        for find in (_split, _low, _nested_sum):
+        for find in (_split, _low, _nested_sum, _by_digits):
             found = find(S, e, a, d)
             if found is not None:
                 return found
@@ -145,13 +146,26 @@ def _low(S: Engine, e: Int, a: Int, d: int) -> Int | None:
     for g in sorted({gcd(c, d) for c in coefs}, reverse=True):
         if g == 1:
             break
-        s = {t: c // g for t, c in zip(a.args, coefs) if c % g == 0}
-        r = make_sum({t: c for t, c in zip(a.args, coefs) if c % g}, a.value)
+        s = make_sum({t: c // g for t, c in zip(a.args, coefs) if c % g == 0})
+        r = S.canon(make_sum({t: c for t, c in zip(a.args, coefs) if c % g}, a.value))
         lo, hi = interval(S, r)
         m = lo // g
         if lo > -INF and hi < m * g + g:
-            return S.fire(rules.DIV_LOW, e, g=const(g), s=make_sum(s), r=r, m=const(m), d=const(d // g))
+            return S.fire(rules.DIV_LOW, e, g=const(g), s=S.canon(s), r=r, m=const(m), d=const(d // g))
     return None
+
+
+def _by_digits(S: Engine, e: Int, a: Int, d: int) -> Int | None:
+    """As `_split` and `_low`, where the units show once remainders are put back: `(i//4*8 + 2*i + 8*j)//16` is `(i//4*16 + i % 4*2 + 8*j)//16`."""
+    form = digits(a)
+    if form is a or form.op is not SUM:
+        return None
+    q = S.canon(make_sum({t: c // d for t, c in zip(form.args, form.coefs) if c % d == 0}))
+    r = sub(a, scale(q, d))
+    lo, hi = interval(S, r)
+    if q is not ZERO and lo // d == hi // d and fits(S, r):      # else what is left might be read as the whole was
+        return S.fire(rules.DIV_SPLIT, e, d=const(d), q=q, r=r)
+    return _low(S, e, form, d)
 
 
 def _nested_sum(S: Engine, e: Int, a: Int, d: int) -> Int | None:

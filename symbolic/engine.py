@@ -53,6 +53,7 @@ from symbolic.integers import (
 from symbolic.intervals import Interval, divides, fits, interval
 from symbolic.present import present
 from symbolic.rules import DISTRIBUTE, EXACT, FIXED, MAX_PLUS_MIN, Rule
+from symbolic.word import stays
 
 if TYPE_CHECKING:
     from symbolic.facts import Facts
@@ -85,6 +86,7 @@ class Engine:
         found = self.results.get(e)
         if found is None:
             found = e
+            start = len(self.log) if self.log is not None else 0
             for _ in range(_ROUNDS):
                 told = len(self.log) if self.log is not None else 0
                 before, found = found, present(self, self.canon(found))
@@ -94,9 +96,18 @@ class Engine:
                     if self.log is not None and before is not e:
                         del self.log[told:]
                     break
+            if found is not e and found.args and not stays(self, e, found):
+                if self.log is not None:
+                    del self.log[start:]
+                found = self._by_operands(e)
             self.results[e] = found
             self.results[found] = found
         return found
+
+    def _by_operands(self, e: Int) -> Int:
+        """`e` with its operands simplified one by one, where the whole cannot be without leaving int32."""
+        made = integers.rebuild(e, tuple([self.simplify(a) for a in e.args]))
+        return self.simplify(made) if made is not e and stays(self, e, made) else e
 
     def canon(self, e: Int) -> Int:
         """The canonical form of `e`."""

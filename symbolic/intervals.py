@@ -204,10 +204,8 @@ def fits(S: Engine, n: Int) -> bool:
 
 
 def fits_within(S: Engine, part: Int, whole: Int) -> bool:
-    """`part` is an int32 when `whole` and its terms are: a leaf, bounded, or a share of a sum of one sign."""
-    if part.op is not SUM or part.value == 0 and len(part.args) == 1 and part.coefs[0] == 1:
-        return True
-    if fits(S, part):
+    """`part` is an int32 when `whole` and its terms are: no sum or product, bounded, or a share of a sum of one sign."""
+    if part.op is not SUM and part.op is not PRODUCT or fits(S, part):
         return True
     terms = terms_of(whole)
     sign = 0

@@ -1,8 +1,8 @@
 """int32: does `simplify` name a value that is no int32 where the expression as written names none?
 
 Both texts are computed operator by operator at points of large ranges and of their ends, and every value on the way
-counts. A linear combination with constant coefficients is one operation: machines add and multiply modulo 2**32, so that
-only what is combined and the total matter, in whatever order the terms stand and like terms are collected.
+counts. A sum or product of whatever depth is one operation: machines add and multiply modulo 2**32, so that only what is
+combined and what comes out matter, in whatever order that is done and like terms are collected.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def computed(node: ast.AST, at: dict[str, int]) -> int:
         case ast.Constant(value=v): value = int(v)      # type: ignore[arg-type]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=v)): value = -int(v)     # type: ignore[arg-type]
         case ast.UnaryOp(op=ast.USub(), operand=x): value = -computed(x, at)
-        case ast.BinOp(op=ast.Add() | ast.Sub()): value = sum([c * computed(x, at) for x, c in _terms(node, 1)])
+        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()): value = combined(node, at)
         case ast.BinOp(left=a, op=op, right=b): value = _BINARY[type(op)](computed(a, at), computed(b, at))
         case ast.Compare(left=a, ops=[op], comparators=[b]): value = int(_COMPARE[type(op)](computed(a, at), computed(b, at)))
-        case ast.BoolOp(op=ast.And(), values=xs): value = int(all(computed(x, at) for x in xs))
-        case ast.BoolOp(op=ast.Or(), values=xs): value = int(any(computed(x, at) for x in xs))
+        case ast.BoolOp(op=ast.And(), values=xs): value = min([int(computed(x, at) != 0) for x in xs])
+        case ast.BoolOp(op=ast.Or(), values=xs): value = max([int(computed(x, at) != 0) for x in xs])
         case ast.IfExp(test=c, body=a, orelse=b): value = computed(a if computed(c, at) else b, at)
         case ast.Call(func=ast.Name(id=name), args=args): value = _CALL[name](*[computed(x, at) for x in args])
         case _: raise NotImplementedError(ast.dump(node))
@@ -44,22 +44,14 @@ def computed(node: ast.AST, at: dict[str, int]) -> int:
     return value
 
 
-def _terms(node: ast.AST, sign: int) -> list[tuple[ast.AST, int]]:
-    """What a linear combination combines, with the coefficients."""
+def combined(node: ast.AST, at: dict[str, int]) -> int:
+    """A sum or product of whatever depth: what is combined is looked at, and by the caller the total."""
     match node:
-        case ast.BinOp(left=a, op=ast.Add(), right=b): return _terms(a, sign) + _terms(b, sign)
-        case ast.BinOp(left=a, op=ast.Sub(), right=b): return _terms(a, sign) + _terms(b, -sign)
-        case ast.BinOp(left=a, op=ast.Mult(), right=b) if (c := _literal(b)) is not None: return _terms(a, sign * c)
-        case ast.BinOp(left=a, op=ast.Mult(), right=b) if (c := _literal(a)) is not None: return _terms(b, sign * c)
-        case ast.UnaryOp(op=ast.USub(), operand=a) if not isinstance(a, ast.Constant): return _terms(a, -sign)
-    return [(node, sign)]
-
-
-def _literal(node: ast.AST) -> int | None:
-    match node:
-        case ast.Constant(value=int(v)): return v
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(v))): return -v
-    return None
+        case ast.BinOp(left=a, op=ast.Add(), right=b): return combined(a, at) + combined(b, at)
+        case ast.BinOp(left=a, op=ast.Sub(), right=b): return combined(a, at) - combined(b, at)
+        case ast.BinOp(left=a, op=ast.Mult(), right=b): return combined(a, at) * combined(b, at)
+        case ast.UnaryOp(op=ast.USub(), operand=a) if not isinstance(a, ast.Constant): return -combined(a, at)
+    return computed(node, at)
 
 
 def _truncdiv(a: int, b: int) -> int:
@@ -67,7 +59,7 @@ def _truncdiv(a: int, b: int) -> int:
 
 
 _BINARY: dict[Any, Callable[[int, int], int]] = {
-    ast.Mult: lambda a, b: a * b, ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b,
+    ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b,
     ast.BitAnd: lambda a, b: a & b, ast.BitOr: lambda a, b: a | b, ast.BitXor: lambda a, b: a ^ b,
 }
 _COMPARE: dict[Any, Callable[[int, int], bool]] = {
