@@ -139,8 +139,9 @@ def _remember(where: tuple[Any, ...], node: Int) -> Int:
 def _forget_unused() -> None:
     """Drop every node that only the table refers to, users before what they use."""
     for where in reversed(list(_table)):
-        # The table, `getrefcount`'s own argument: nobody else.
-        if sys.getrefcount(_table[where]) == 2:
+        node = _table[where]
+        # The table, `node`, `getrefcount`'s own argument, and the node itself where it is its own reading: nobody else.
+        if sys.getrefcount(node) == 3 + (node._digits is node) + (node._nearest is node):
             del _table[where]
 
 

@@ -39,7 +39,7 @@ def same_under_hash_seeds(count: int, seed: int) -> dict[str, int]:
 FUZZERS = {
     "simplify": Fuzzer(simplify.check, 1_000_000, 5_000),
     "simplify-steps": Fuzzer(simplify.check_steps, 100_000, 2_500),
-    "simplify-int32": Fuzzer(words.check, 200_000, 5_000),
+    "simplify-int32": Fuzzer(words.check, 1_000_000, 5_000),
     "kernels": Fuzzer(kernels.check, 5_000, 100),
     "simplify-hash-seeds": Fuzzer(same_under_hash_seeds, 50_000, 5_000),
 }
