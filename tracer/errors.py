@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class KernelwrightError(Exception):
     """The root of all errors that this project raises."""
@@ -130,3 +132,40 @@ class AsyncError(SimulationError):
 class ClusterError(SimulationError):
     """Blocks of a cluster out of step: an access to the shared memory of a block that has ended, a block that is not in the cluster, a
     cluster barrier waited for without an arrival or arrived at twice. End such kernels with `T.cuda.cluster_sync()`."""
+
+
+class DataRaceError(SimulationError):
+    """Two threads touch the same byte, one of them stores to it, and nothing orders the two: what comes out depends on who is first.
+
+    The message has both accesses with element, value, thread, block and line, the reason why they are not ordered, and what would order
+    them. `buffer` is the buffer (None: memory reached by an address), `locations` the lines of both, the one that ran first first.
+
+    A missing barrier:
+
+        tile[tx] = A[tx]
+        B[tx] = tile[255 - tx]              # DataRaceError: write T.cuda.cta_sync() between the two
+
+    An update by many threads:
+
+        count[0] = count[0] + 1             # DataRaceError: write T.cuda.atomic_add(count.ptr_to([0]), 1)
+    """
+
+    def __init__(self, message: str, buffer: Any = None, locations: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.buffer, self.locations = buffer, locations
+
+
+class SameValueRaceError(DataRaceError):
+    """Two threads store the same value to the same byte, and nothing orders them.
+
+    Today's hardware leaves that value there whoever comes last, but nothing promises it, and one thread is enough: `with T.If(tx == 0)`.
+    Where it is meant, `kernel.simulate(..., checks=Checks(same_value_writes=False))` lets it pass.
+    """
+
+
+class UnwrittenOutputError(SimulationError):
+    """An array that the kernel writes has elements that no thread wrote. Looked for on request: `checks=Checks(unwritten_outputs=True)`."""
+
+
+class NonFiniteError(SimulationError, ArithmeticError):
+    """An operation made a NaN or an infinity out of finite numbers; the message has its line. On request: `checks=Checks(nan=True)`."""
