@@ -10,6 +10,7 @@ from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
 from tracer.intrinsics import atomics, bits, cached, cuda, order, sums, votes
+from tracer.intrinsics.ptx import PTX, calls
 from tracer.recorder import in_trace
 
 
@@ -61,5 +62,7 @@ T: Any = _Dialect(
         **bits.FUNNEL_SHIFTS,
         **_public(order, "thread_fence", "thread_fence_block", "thread_fence_system", "nano_sleep", "clock64"),
         **atomics.ATOMICS, **cached.CACHED,
+        **_public(calls, "mbarrier_wait", "warpgroup_sync", "cluster_sync", "cvta_generic_to_shared"),
     ),
+    ptx=PTX,
 )

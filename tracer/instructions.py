@@ -97,11 +97,11 @@ RED_ASYNC = _row("ptx.red.async", "dst:update value bar:barrier", _ACTS, "9.7.13
 MAPA = _row("ptx.mapa", "d:out a:address rank", _ACTS, "9.7.9.23 mapa", "sm_90")                                  # attrs: space, type
 GETCTARANK = _row("ptx.getctarank", "d:out a:address", _ACTS, "9.7.9.24 getctarank", "sm_90")                     # attrs: space, type
 
-# ---- loads, stores and atomics with order. attrs: sem, scope, space, cache, level (eviction, prefetch), cache_hint, vec, type, op
+# ---- loads, stores and atomics with order. attrs: sem, scope, space, cop, nc, L1, prefetch, cache_hint, vec, type, op, noftz
 LD = _row("ptx.ld", "*d:out src:read ?policy", _ACTS, "9.7.9.8 ld")
 ST = _row("ptx.st", "dst:write *value ?policy", _ACTS, "9.7.9.11 st")
 RED = _row("ptx.red", "dst:update *value ?policy", _ACTS, "9.7.13.6 red")
-ATOM = _row("ptx.atom", "*d:out dst:update *value ?compare ?policy", _ACTS, "9.7.13.5 atom")
+ATOM = _row("ptx.atom", "*d:out dst:update ?compare *value ?policy", _ACTS, "9.7.13.5 atom")
 PREFETCH = _row("ptx.prefetch", "src:address", _ACTS, "9.7.9.15 prefetch")                                        # attrs: space, level
 CREATE_POLICY = _row("ptx.createpolicy", "policy:out ?fraction", _ACTS, "9.7.9.18 createpolicy", "sm_80")         # attrs: primary, secondary
 
@@ -113,7 +113,7 @@ MUL_F32X2 = _row("ptx.mul.f32x2", "d:out a b", _ACTS, _F32X2, "sm_100")
 FMA_F32X2 = _row("ptx.fma.f32x2", "d:out a b c", _ACTS, _F32X2, "sm_100")
 
 # ---- the thread's own state
-SETMAXNREG = _row("ptx.setmaxnreg", "", _TOGETHER | Effect.WAIT, "9.7.19.5 setmaxnreg", "sm_90a")               # attrs: action inc|dec, n
+SETMAXNREG = _row("ptx.setmaxnreg", "", _TOGETHER | Effect.WAIT, "9.7.19.5 setmaxnreg", "sm_90a+")              # attrs: action inc|dec, n
 LAUNCH_DEPENDENTS = _row("ptx.griddepcontrol.launch_dependents", "", _ACTS, "9.7.13.13 griddepcontrol", "sm_90")
 GRID_WAIT = _row("ptx.griddepcontrol.wait", "", _WAITS, "9.7.13.13 griddepcontrol", "sm_90")
 ELECT_SYNC = _row("ptx.elect.sync", "leader:out elected:out mask", _TOGETHER, "9.7.13.14 elect.sync", "sm_90")

@@ -328,12 +328,18 @@ def _is_cell_load(node: Node) -> bool:
 def _evaluation_order(node: Node) -> list[Node]:
     """The operands in the order in which Python evaluates them: a mutable scalar is read last, by the operation itself."""
     operands = list(dict.fromkeys(node.operands))
-    if node.op in ops.ATOMICS or "cache" in node.attrs:        # a pointer is made, its cells read, before the values are evaluated
+    # A pointer is made, its cells read, before the values are evaluated.
+    if node.op in ops.ATOMICS or (node.op.accesses and "cache" in node.attrs):
         coords, values = node.op.split(node.operands)
         return list(dict.fromkeys([*coords, *(o for o in values if not _is_cell_load(o)), *(o for o in values if _is_cell_load(o))]))
     if node.op is ops.STORE and node.operands[-1].dtype is node.attrs["buffer"].dtype and not node.attrs["buffer"].cell:
         operands = list(dict.fromkeys([node.operands[-1], *node.operands[:-1]]))       # B[i] = v evaluates v before i
-    return [o for o in operands if not _is_cell_load(o)] + [o for o in operands if _is_cell_load(o)]
+    return [o for o in operands if not _is_bare_cell(o)] + [o for o in operands if _is_bare_cell(o)]
+
+
+def _is_bare_cell(node: Node) -> bool:
+    """True for what is written as the name of a mutable scalar, which the operation reads, or an instruction writes."""
+    return _is_cell_load(node) or (node.op is ops.ADDRESS_OF and bool(node.attrs["buffer"].cell) and "register" in node.attrs)
 
 
 # ---------------------------------------------------------------------- statements

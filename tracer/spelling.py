@@ -27,6 +27,8 @@ def spell(node: Node, operand: Spell, buffer: Call = _own_name) -> tuple[str, in
     """(text, binding strength) of `node`; `operand(child)` gives the same of each operand, `buffer(b)` the name of a buffer."""
     if node.op.accesses:
         return _ACCESSES.get(node.op, _atomic)(node, operand, buffer), _ATOM
+    if "form" in node.attrs:
+        return _instruction(node, operand), _ATOM
     special = _SPECIAL.get(node.op)
     if special is not None:
         return special(node, operand)
@@ -129,9 +131,11 @@ def pointer(node: Node, operand: Spell, name: Call) -> str:
     """The pointer to the element that an access names."""
     buffer = node.attrs["buffer"]
     if buffer.cell:
-        return f"T.address_of({name(buffer)})"
+        return name(buffer) if node.attrs.get("register") else f"T.address_of({name(buffer)})"
     if node.attrs.get("data"):
         return f"{name(buffer)}.data"
+    if node.attrs.get("register"):
+        return f"{name(buffer)}[{_subscript([operand(o)[0] for o in node.operands])}]"
     return f"{name(buffer)}.ptr_to([{', '.join(operand(o)[0] for o in node.op.split(node.operands)[0])}])"
 
 
@@ -145,6 +149,13 @@ def _atomic(node: Node, operand: Spell, name: Call) -> str:
     scope = node.attrs["scope"]
     extra = [] if scope == "device" else [f"scope={quoted(scope)}"]
     return f"{node.op.spelling}({', '.join([pointer(node, operand, name), *values, *extra])})"
+
+
+def _instruction(node: Node, operand: Spell) -> str:
+    """A call of `T.ptx` or `T.cuda`; a literal among the operands says its type where it would take another."""
+    from tracer.intrinsics.ptx.chain import spelled
+    return spelled(node, lambda o, taken: typed_literal(o) if o.op is ops.CONST and o.dtype is not taken else
+                   literal(o.attrs["value"]) if o.op is ops.CONST else operand(o)[0])
 
 
 def _shuffle(node: Node, operand: Spell) -> tuple[str, int]:

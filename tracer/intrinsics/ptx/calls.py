@@ -1,0 +1,41 @@
+"""Functions of `T.cuda` that are instructions, or a few of them: they bind their operands as `T.ptx` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tracer import instructions as ins
+from tracer.dtypes import DType, dtype
+from tracer.intrinsics.ptx.chain import Bound
+from tracer.intrinsics.ptx.grammar import Check, Match, described
+from tracer.operations import Operation
+from tracer.recorder import current
+from tracer.values import Value, wrap
+
+UINT32 = dtype("uint32")
+
+
+def call(op: Operation, operands: str, doc: str, *, result: DType | None = None, limits: Mapping[str, Sequence[int]] | None = None,
+         check: Check | None = None) -> Callable[..., Any]:
+    """The function `T.<name of the row>`; `operands` as in `grammar`, modifiers it has none. It gives a value of dtype `result`, or nothing."""
+    form = described(op, operands, limits or {}, check)
+
+    def function(*given: Any, **keywords: Any) -> Value | None:
+        recorder = current()
+        recorder.observe()
+        bound = Bound(Match(form, (op.name,), {}, True), given, keywords)
+        if bound.problem:
+            recorder.fail(bound.problem)
+        node = bound.record(recorder, result)
+        return None if result is None else wrap(node, recorder)
+
+    function.__name__ = function.__qualname__ = op.name.rpartition(".")[2]
+    function.__doc__ = f"{doc} ({op.source})."
+    return function
+
+
+mbarrier_wait = call(ins.MBARRIER_WAIT, "[bar@shared], phase:u32", "Wait until the phase of that parity of the mbarrier is over")
+warpgroup_sync = call(ins.WARPGROUP_SYNC, "id:u32", "Barrier of four warps, with the named barrier `id` (0 to 15), for 128 threads")
+cluster_sync = call(ins.CLUSTER_SYNC, "", "Barrier of all threads of the cluster; what they wrote before is seen behind it")
+cvta_generic_to_shared = call(ins.CVTA_SHARED, "ptr@shared", "The address of an element of shared memory, a uint32", result=UINT32)

@@ -1,0 +1,77 @@
+"""How barriers, mbarriers and fences are written. PTX ISA 9.7.13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer import instructions as ins
+from tracer.intrinsics.ptx.grammar import Modifiers, form
+
+_OWN = "[space=shared|shared::cta]"
+_ANY = "[space=shared|shared::cta|shared::cluster]"
+_RELEASE = "[sem=release|relaxed] [scope=cta|cluster]"
+_RELAXED = "[sem=relaxed] [scope=cta|cluster]"
+_ACQUIRE = "[sem=acquire|relaxed] [scope=cta|cluster]"
+_SCOPES = "cta|cluster|gpu|sys"
+
+
+def _paired(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+    if ("sem" in modifiers) != ("scope" in modifiers):
+        fail("the order and its scope come together: .release.cta, .acquire.cluster")
+
+
+def _remote(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+    _paired(modifiers, fail)
+    if modifiers.get("space") == "shared::cluster" and modifiers.get("noComplete"):
+        fail(".noComplete is for the block's own barrier")
+
+
+_REMOTE = {"shared::cluster": "sm_90", "shared::cta": "sm_90", "cluster": "sm_90", "relaxed": "sm_90", "release": "sm_90", "acquire": "sm_90"}
+form(ins.MBARRIER_INIT, f"mbarrier.init {_OWN} (b64)", "[bar], count:u32", newer=_REMOTE)
+form(ins.MBARRIER_INVAL, f"mbarrier.inval {_OWN} (b64)", "[bar]", newer=_REMOTE)
+form(ins.MBARRIER_EXPECT_TX, f"mbarrier.expect_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_paired)
+form(ins.MBARRIER_COMPLETE_TX, f"mbarrier.complete_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_paired)
+for _arrive, _given in (("arrive", ""), ("arrive_drop", "<drop=arrive_drop>")):
+    _start = "mbarrier.arrive" if not _given else f"mbarrier {_given}"
+    # A barrier of another block gives no state back.
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:b64=_, [bar], count?:u32", newer=_REMOTE, check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], count?:u32", since="sm_90", check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} {_OWN} (b64)", "state?:b64=_, [bar], tx:u32", since="sm_90", check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], tx:u32", since="sm_90",
+         check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} <noComplete=noComplete> [sem=release] [scope=cta] {_OWN} (b64)", "state:b64, [bar], count:u32",
+         newer=_REMOTE, check=_paired)
+form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:b64", newer=_REMOTE, check=_paired)
+form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait <parity=parity> {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], phase:u32", newer=_REMOTE,
+     check=_paired)
+form(ins.MBARRIER_TRY_WAIT, f"mbarrier.try_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:b64, hint?:u32", check=_paired)
+form(ins.MBARRIER_TRY_WAIT, f"mbarrier.try_wait <parity=parity> {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], phase:u32, hint?:u32", check=_paired)
+form(ins.MBARRIER_PENDING_COUNT, "mbarrier.pending_count (b64)", "count:u32, state:b64", computes=True)
+
+# ---- fences
+
+form(ins.FENCE, f"fence <sem=sc|acq_rel|acquire|release> <scope={_SCOPES}>", newer={"cluster": "sm_90", "acquire": "sm_90", "release": "sm_90"})
+form(ins.FENCE, "fence <sem=acquire> <sync_restrict=sync_restrict::shared::cluster> <scope=cluster>", since="sm_90")
+form(ins.FENCE, "fence <sem=release> <sync_restrict=sync_restrict::shared::cta> <scope=cluster>", since="sm_90")
+form(ins.FENCE_MBARRIER_INIT, "fence.mbarrier_init <sem=release> <scope=cluster>")
+form(ins.FENCE_PROXY, "fence.proxy <proxy=alias>")
+form(ins.FENCE_PROXY, "fence.proxy <proxy=async> [space=global|shared::cta|shared::cluster]", since="sm_90")
+form(ins.FENCE_PROXY_TENSORMAP, f"fence.proxy.tensormap::generic <sem=release> <scope={_SCOPES}>")
+form(ins.FENCE_PROXY_TENSORMAP, f"fence.proxy.tensormap::generic <sem=acquire> <scope={_SCOPES}>", "[map], size#", limits={"size": (128,)})
+
+# ---- barriers of the block and the cluster
+
+for _bar, _aligned in (("bar [cta]", ""), ("barrier [cta]", "[aligned]")):
+    form(ins.BAR_SYNC, f"{_bar} <kind=sync> {_aligned}", "id:u32, threads?:u32")
+    form(ins.BAR_ARRIVE, f"{_bar} <kind=arrive> {_aligned}", "id:u32, threads:u32")
+    form(ins.BAR_RED, f"{_bar} <kind=red> <op=popc> {_aligned} (u32)", "d:u32, id:u32, threads?:u32, p:pred")
+    form(ins.BAR_RED, f"{_bar} <kind=red> <op=and|or> {_aligned} (pred)", "d:pred, id:u32, threads?:u32, p:pred")
+form(ins.CLUSTER_ARRIVE, "barrier.cluster.arrive [sem=release|relaxed] [aligned]")
+form(ins.CLUSTER_WAIT, "barrier.cluster.wait [sem=acquire] [aligned]")
+
+# ---- the thread's registers and its grid
+
+form(ins.SETMAXNREG, "setmaxnreg <action=inc|dec> (sync) (aligned) (u32)", "n#", limits={"n": range(24, 257, 8)})
+form(ins.LAUNCH_DEPENDENTS, "griddepcontrol.launch_dependents")
+form(ins.GRID_WAIT, "griddepcontrol.wait")
+form(ins.ELECT_SYNC, "elect.sync", "(leader:b32, elected:pred), mask:b32")
