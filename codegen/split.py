@@ -80,15 +80,30 @@ _WRITES_THROUGH_A_MAP = frozenset({instructions.TENSOR_STORE, instructions.TENSO
 def _touched(body: Region) -> tuple[set[Any], set[Any]]:
     """The storages that the kernel mentions, and those that it may write."""
     used, written = set(), set()
+    read_only = {pointer for pointer, may_write in _pointers(body).items() if not may_write}
     for node in body.walk():
         buffer: Buffer | None = node.attrs.get("buffer")
         if buffer is None:
             continue
         used.add(buffer.storage)
-        # A pointer that goes into a call may be written through.
-        if node.op.effect & Effect.WRITE or node.op is ops.ADDRESS_OF:
+        # A pointer that goes into a call may be written through; an instruction says what it does.
+        if node.op.effect & Effect.WRITE or (node.op is ops.ADDRESS_OF and node not in read_only):
             written.add(buffer.storage)
     return used, written
+
+
+def _pointers(body: Region) -> dict[Node, bool]:
+    """The pointers that something uses, and whether it may write there."""
+    found: dict[Node, bool] = {}
+    for node in body.walk():
+        if instructions.is_instruction(node.op):
+            uses = [(operand, role in instructions.WRITTEN_ROLES or role == "address") for role, operand in instructions.roles(node)]
+        else:
+            uses = [(operand, True) for operand in node.operands]
+        for operand, writes in uses:
+            if operand.op is ops.ADDRESS_OF:
+                found[operand] = found.get(operand, False) or writes
+    return found
 
 
 def _values_of(node: Node, lowered: Lowered) -> Iterator[Node]:

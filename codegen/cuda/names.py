@@ -34,6 +34,8 @@ _MACRO_SHAPES = re.compile(
 )
 # The structs that stand for vectors which CUDA has not: `float16x8`.
 _STRUCTS = re.compile(r"(bool|u?int\d+|b?float\d+(_\w+)?)x\d+")
+# The functions that hold one instruction each.
+_INSTRUCTIONS = re.compile(r"ptx_\w+")
 
 _called: set[str] = set()
 
@@ -51,7 +53,8 @@ RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_CUDA.split()) | frozenset(_
 def is_reserved(name: str) -> bool:
     """True where C++ or CUDA gives `name` a meaning that the source relies on, or may."""
     return (name in RESERVED or name in _called or name.startswith("__") or re.match(r"_[A-Z]", name) is not None
-            or _MACRO_SHAPES.fullmatch(name) is not None or _STRUCTS.fullmatch(name) is not None)
+            or _MACRO_SHAPES.fullmatch(name) is not None or _STRUCTS.fullmatch(name) is not None
+            or _INSTRUCTIONS.fullmatch(name) is not None)
 
 
 def escape(name: str) -> str:
