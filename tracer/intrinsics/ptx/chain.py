@@ -11,7 +11,11 @@ import keyword
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from symbolic.integers import is_const
 from tracer import operations as ops
+from tracer.buffers import Buffer
 from tracer.dtypes import DType
 from tracer.instructions import arguments, operand_name
 from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, Argument, Group, Match, Miss, matches
@@ -89,9 +93,12 @@ def record(words: Sequence[str], operands: Iterable[Any], keywords: Mapping[str,
 
 
 def _flat(values: Iterable[Any]) -> Iterable[Any]:
+    """Lists opened, and local buffers given as a whole taken for their elements, the last index running fastest."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _flat(value)
+        elif isinstance(value, Buffer) and value.decl.scope == "local" and all(is_const(n) for n in value.decl.shape):
+            yield from (value[index] for index in np.ndindex(*(n.value for n in value.decl.shape)))
         else:
             yield value
 
@@ -168,7 +175,8 @@ class Bound:
         attrs: dict[str, Any] = {**found.modifiers}
         for argument, values in self.values.items():
             if argument.immediate:
-                attrs.update((argument.name, immediate(argument, value, found, recorder)) for value in values)
+                given = values or [int(argument.sink)] * bool(argument.sink)
+                attrs.update((argument.name, immediate(argument, value, found, recorder)) for value in given)
             else:
                 nodes[argument.name] = [convert(argument, value, found, recorder) for value in values]
         if form.check is not None:

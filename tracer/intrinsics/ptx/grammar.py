@@ -16,10 +16,11 @@ The second line is the operand text of the PTX manual, which is also the order o
 | `[taddr:u32]` | a value that stands in brackets |
 | `(leader:b32, elected:pred)` | two registers that PTX writes as `leader|elected` |
 | `{d:b32*num}` | as many as the modifier `num` says, or so many; without braces where that modifier is left out |
+| `{d:b32*2num}`, `{d:f32*n/2}` | twice as many as `num` says; half as many as the modifier `shape` (`m64n256k16`) has columns |
 | `_` | itself: a result that is not wanted |
 | `count?:u32`, `state?:b64=_` | may be left out; what is written instead |
 | `policy:b64 if cache_hint` | there is one exactly where that modifier is written |
-| `n#` | an integer that is part of the instruction |
+| `n#`, `scale_a#?=1` | an integer that is part of the instruction; one that is 1 where it is left out |
 
 What a register operand is there for (read, written) is told by the operation's row.
 """
@@ -83,6 +84,9 @@ class Slot:
         return listed if self.name in ("", *self.choices) else f"{self.name}: {listed}"
 
 
+_COUNT = re.compile(r"(\d*)([a-z]\w*)?(?:/(\d+))?$")       # 4, num, 2num, n/2
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One operand of the text. `type`, `space` and `count` may be names of modifiers."""
@@ -120,11 +124,16 @@ class Argument:
         """How many there are, where it may not be left out."""
         if self.needs and not modifiers.get(self.needs):
             return 0
-        return int(self.count) if self.count.isdigit() else int(modifiers.get(self.count, 1))
+        found = _COUNT.match(self.count)
+        assert found is not None
+        factor, name, divisor = found.groups()
+        width = re.search(r"n(\d+)", str(modifiers.get("shape", ""))) if name == "n" else None
+        counted = int(width[1]) if width else int(modifiers.get(name, 1))
+        return int(factor or 1) * counted // int(divisor or 1)
 
     def in_braces(self, modifiers: Modifiers) -> bool:
         """False where the modifier that counts them is left out: then there is one."""
-        return self.count.isdigit() or self.count in modifiers
+        return self.count.isdigit() or "n/" in self.count or self.count.lstrip("0123456789") in modifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +219,7 @@ def _slots(opcode: str) -> Iterator[Slot]:
                 yield Slot("", (word,))
 
 
-_ATOM = re.compile(r"(?P<name>\w+)(?P<immediate>#)?(?P<optional>\?)?(?::(?P<type>\w+))?(?:\*(?P<count>\w+))?(?:@(?P<space>[\w:]+))?"
+_ATOM = re.compile(r"(?P<name>\w+)(?P<immediate>#)?(?P<optional>\?)?(?::(?P<type>\w+))?(?:\*(?P<count>[\w/]+))?(?:@(?P<space>[\w:]+))?"
                    r"(?:=(?P<sink>[^\s,]+))?(?: if (?P<needs>\w+))?")
 CLOSING = {"[": "]", "{": "}", "(": ")"}
 
