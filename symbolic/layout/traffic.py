@@ -74,7 +74,7 @@ def _distinct(values: Array) -> Array:
     """How many different values each row has."""
     if not (values[:, 1:] >= values[:, :-1]).all():
         values = np.sort(values, axis=1)
-    return 1 + (values[:, 1:] != values[:, :-1]).sum(axis=1)
+    return np.asarray(1 + (values[:, 1:] != values[:, :-1]).sum(axis=1))
 
 
 def _most_in_a_bank(words: Array) -> Array:

@@ -30,8 +30,7 @@ def computed(node: ast.AST, at: dict[str, int]) -> int:
         case ast.Name(id=name): value = at[name]
         case ast.Constant(value=v): value = int(v)      # type: ignore[arg-type]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=v)): value = -int(v)     # type: ignore[arg-type]
-        case ast.UnaryOp(op=ast.USub(), operand=x): value = -computed(x, at)
-        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()): value = combined(node, at)
+        case ast.UnaryOp(op=ast.USub()) | ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()): value = combined(node, at)
         case ast.BinOp(left=a, op=op, right=b): value = _BINARY[type(op)](computed(a, at), computed(b, at))
         case ast.Compare(left=a, ops=[op], comparators=[b]): value = int(_COMPARE[type(op)](computed(a, at), computed(b, at)))
         case ast.BoolOp(op=ast.And(), values=xs): value = min([int(computed(x, at) != 0) for x in xs])
@@ -50,7 +49,7 @@ def combined(node: ast.AST, at: dict[str, int]) -> int:
         case ast.BinOp(left=a, op=ast.Add(), right=b): return combined(a, at) + combined(b, at)
         case ast.BinOp(left=a, op=ast.Sub(), right=b): return combined(a, at) - combined(b, at)
         case ast.BinOp(left=a, op=ast.Mult(), right=b): return combined(a, at) * combined(b, at)
-        case ast.UnaryOp(op=ast.USub(), operand=a) if not isinstance(a, ast.Constant): return -combined(a, at)
+        case ast.UnaryOp(op=ast.USub(), operand=a): return -combined(a, at)
     return computed(node, at)
 
 
