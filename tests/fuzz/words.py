@@ -49,7 +49,7 @@ def combined(node: ast.AST, at: dict[str, int]) -> int:
         case ast.BinOp(left=a, op=ast.Add(), right=b): return combined(a, at) + combined(b, at)
         case ast.BinOp(left=a, op=ast.Sub(), right=b): return combined(a, at) - combined(b, at)
         case ast.BinOp(left=a, op=ast.Mult(), right=b): return combined(a, at) * combined(b, at)
-        case ast.UnaryOp(op=ast.USub(), operand=a): return -combined(a, at)
+        case ast.UnaryOp(op=ast.USub(), operand=a) if not isinstance(a, ast.Constant): return -combined(a, at)
     return computed(node, at)
 
 
