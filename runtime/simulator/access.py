@@ -15,10 +15,11 @@ import numpy as np
 from runtime.simulator.agent import Agent
 from runtime.simulator.events import Touch
 from runtime.simulator.frames import Frame, Value
-from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory, shared_memory
+from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory
 from runtime.simulator.program import Compiler, Read, Run, statement
 from symbolic.integers import Int, is_const
 from tracer import operations as op
+from tracer.addressing import cells_in
 from tracer.errors import MisalignedAccessError, NotSupportedError, OutOfBoundsError, UninitializedReadError
 from tracer.ir import Buffer, Node
 
@@ -31,16 +32,17 @@ def _alloc(c: Compiler, node: Node) -> tuple[Run, bool]:
     storage, scope = buffer.storage, buffer.storage.scope
     if scope not in ("shared", "shared.dyn", "local"):
         raise NotSupportedError(f"the simulator has no {scope} memory yet: {buffer.name}, at {node.location}")
-    unit, mixed = c.units.get(storage, (storage.dtype.storage.itemsize, False))
-    size = c.integer(storage.size * storage.dtype.lanes)     # that of dynamic shared memory may depend on extents
+    if scope != "local":
+        return lambda agent, frame: None, False     # laid out before the block began (`memory.Layout`)
+    mixed = storage in c.mixed
+    size = c.integer(cells_in(storage))
 
     def run(agent: Agent, frame: Frame) -> None:
         memory = agent.memory.get(storage)
-        if memory is None and scope == "local":
-            agent.memory[storage] = local_memory(size(agent, frame), storage.dtype.storage, unit, c.checks, agent.lanes, mixed)
-        elif memory is None:
-            agent.memory[storage] = shared_memory(int(size(agent, frame)), storage.dtype.storage, unit, c.checks, len(agent.blocks))
-        elif isinstance(memory, LocalMemory):
+        if memory is None:
+            agent.memory[storage] = local_memory(size(agent, frame), storage.dtype.cell, c.checks, agent.lanes, mixed)
+        else:
+            assert isinstance(memory, LocalMemory)
             memory.forget(frame)
 
     return run, False
@@ -77,7 +79,7 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
     assert stored.dtype is not None
     value, lanes = c.narrow(stored), stored.dtype.lanes
     access = Access(c, node, "store", lanes)
-    storage = access.element
+    storage, polled, private = access.element, c.polls > 0, access.buffer.scope == "local"
 
     def run(agent: Agent, frame: Frame) -> None:
         memory, position = access.locate(agent, frame)
@@ -89,7 +91,10 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
         elif np.ndim(new) and np.shape(position) != new.shape:
             # Several threads, one element: the last one wins, as everywhere in lockstep.
             position = np.broadcast_to(position, np.broadcast_shapes(np.shape(position), new.shape))
-        memory.viewed(storage)[position] = new
+        cells = memory.viewed(storage)
+        if not private and (not polled or np.any(cells[position] != new)):
+            agent.engines.changes += 1
+        cells[position] = new
         memory.mark(position, storage.itemsize)
 
     return run, False
@@ -106,13 +111,16 @@ class _Coordinate(NamedTuple):
 
 
 class Access:
-    """What loads and stores share: where the elements are, and whether they may be touched."""
+    """What loads and stores share: where the elements are, and whether they may be touched.
 
-    def __init__(self, c: Compiler, node: Node, kind: str, lanes: int) -> None:
+    `node` is the load or store, or, for an instruction `at` that is passed a pointer, the address_of.
+    """
+
+    def __init__(self, c: Compiler, node: Node, kind: str, lanes: int, at: Node | None = None) -> None:
         flat = c.lowered.accesses[node]
-        self.node, self.buffer, self.kind, self.lanes = node, flat.buffer, kind, lanes
+        self.node, self.buffer, self.kind, self.lanes = at or node, flat.buffer, kind, lanes
         self.element: np.dtype[Any] = flat.buffer.dtype.storage
-        self.counter = c.count(node, kind)
+        self.counter = c.count(node, kind) if at is None else None
         self.offsets = [c.integer(index * flat.buffer.dtype.lanes) for index in flat.written]
         self.run = 1 if flat.lanes else lanes        # consecutive elements at each of the offsets
         self.coords = [c.integer(x) for x in flat.coords] if c.checks else []
@@ -123,19 +131,29 @@ class Access:
 
     def locate(self, agent: Agent, frame: Frame) -> tuple[Memory, Position]:
         """The memory, and the elements' positions in it."""
-        agent.counts[self.counter] += frame.count
-        for coordinate in self.checked:
-            self._check_coordinate(agent, frame, coordinate)
-        memory = agent.memory[self.buffer.storage]
-        offsets = [offset(agent, frame) for offset in self.offsets]
-        for offset in offsets:
-            self._check_offset(agent, frame, memory, offset)
+        memory, offsets = self.find(agent, frame)
         itemsize = self.element.itemsize
         if len(offsets) > 1:
             return memory, np.stack([memory.each(frame, offset, itemsize) for offset in offsets], axis=-1)
         if self.run > 1:
             return memory, memory.span(frame, offsets[0], itemsize, self.run)
         return memory, memory.position(frame, offsets[0], itemsize)
+
+    def find(self, agent: Agent, frame: Frame) -> tuple[Memory, list[Value]]:
+        """The memory, and the offsets of the elements in each thread's part of it."""
+        if self.counter is not None:
+            agent.counts[self.counter] += frame.count
+        self.check_coordinates(agent, frame)
+        memory = agent.memory[self.buffer.storage]
+        offsets = [offset(agent, frame) for offset in self.offsets]
+        for offset in offsets:
+            self._check_offset(agent, frame, memory, offset)
+        return memory, offsets
+
+    def check_coordinates(self, agent: Agent, frame: Frame) -> None:
+        """Each logical coordinate against the buffer's shape."""
+        for coordinate in self.checked:
+            self._check_coordinate(agent, frame, coordinate)
 
     def _check_offset(self, agent: Agent, frame: Frame, memory: Memory, offset: Value) -> None:
         itemsize = self.element.itemsize

@@ -1,29 +1,38 @@
-"""The state of one agent: threads of a chunk of blocks that run in lockstep, and what they have computed.
+"""The state of one agent: threads that run in lockstep, and what they have computed.
 
-Today one agent covers a whole chunk. A later machine may run one a warp: nothing here assumes that nobody else is there,
-and whatever must wait for other threads is yielded to the machine as an `Arrival`.
+An agent is a whole chunk of blocks (`lockstep`), or one warp of a block (`scheduler`). Its *lanes* are numbered from 0; lane `k` of a warp's
+agent is thread `first + k` of the block. What threads must wait for is yielded to the scheduler as a `Wait`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
+from runtime.simulator.engines import Engines
 from runtime.simulator.events import Observer
 from runtime.simulator.frames import Array, Frame, Value, empty
-from runtime.simulator.memory import Memory
+from runtime.simulator.memory import Memory, SharedMemory
 from tracer.errors import SimulationError
 from tracer.ir import Node, Storage
 
+if TYPE_CHECKING:
+    from runtime.simulator.resident import Block
 
-class Arrival(NamedTuple):
-    """Threads that came to an operation at which they wait for others."""
+
+class Wait(NamedTuple):
+    """Threads that cannot go on at `node` before `ready()`; `text()` says what they wait for. `parts`: where the two sides of a branch
+    wait, each on its own."""
 
     agent: Agent
     frame: Frame
     node: Node
+    ready: Callable[[], bool]
+    text: Callable[[], str]
+    parts: tuple[Wait, ...] = ()
 
 
 @dataclass(slots=True)
@@ -34,24 +43,50 @@ class Loop:
     broken: list[Array] = field(default_factory=list)
 
 
-class Agent:
-    """`blocks` are the linear numbers of the chunk's blocks; `grid`, `block` and `cluster` (of blocks) have three extents each."""
+class Launch(NamedTuple):
+    """The three extents of the grid (in blocks), of a block (in threads) and of a cluster (in blocks)."""
 
-    def __init__(self, blocks: Array, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...],
-                 memory: dict[Storage, Memory], counters: int, observers: tuple[Observer, ...] = ()) -> None:
-        self.blocks, self.grid, self.block, self.cluster = blocks, grid, block, cluster
-        self.threads = block[0] * block[1] * block[2]
-        self.lanes = len(blocks) * self.threads
-        self.root = Frame(self.threads, np.arange(len(blocks)), np.arange(self.threads))
-        self.memory = memory
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    def block_text(self, number: int) -> str:
+        return str(_coordinates(number, self.grid))
+
+    def thread_text(self, number: int) -> str:
+        return str(_coordinates(number, self.block))
+
+    def who(self, number: int) -> str:
+        """`block (0, 0, 0), thread (5, 0, 0)` of a thread's number in the grid."""
+        block, thread = divmod(number, self.threads)
+        return f"block {self.block_text(block)}, thread {self.thread_text(thread)}"
+
+
+class Agent:
+    """Threads `first`, `first + 1`, ... (`threads` of them) of each of the `blocks` (linear numbers).
+
+    `space` is the shared memory of the blocks that run together; `resident`, for a warp, the block that it belongs to.
+    """
+
+    def __init__(self, launch: Launch, blocks: Array, threads: int, memory: dict[Storage, Memory], space: SharedMemory, engines: Engines,
+                 counts: list[int], first: int = 0, resident: Block | None = None) -> None:
+        self.launch, self.blocks, self.first, self.threads = launch, blocks, first, threads
+        self.lanes = len(blocks) * threads
+        self.root = Frame(threads, np.arange(len(blocks)), np.arange(threads))
+        self.memory, self.space, self.engines, self.resident = memory, space, engines, resident
+        self.observers: tuple[Observer, ...] = engines.observers
         self.home: dict[int, Frame] = {}
-        self.counts = [0] * counters
+        self.counts = counts
         self.loops: list[Loop] = []
         self.splits: list[Node] = []        # the control flow, outermost first, in which only some threads run now
         self.away = np.zeros(self.lanes, np.bool_)      # left by break, continue or return
         self.returned: Array | None = None
         self.notes: list[str] = []
-        self.observers = observers
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
@@ -101,17 +136,17 @@ class Agent:
     def numbers(self, frame: Frame) -> Array:
         """The frame's threads by their number in the grid, flat: how observers know them."""
         if frame.numbers is None:
-            rows = self.blocks[frame.block_rows] * self.threads + frame.thread_numbers
+            rows = self.blocks[frame.block_rows] * self.launch.threads + (self.first + frame.thread_numbers)
             frame.numbers = np.broadcast_to(rows, frame.shape).reshape(-1)
         return frame.numbers
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 
     def block_text(self, row: int) -> str:
-        return str(_coordinates(int(self.blocks[row]), self.grid))
+        return self.launch.block_text(int(self.blocks[row]))
 
-    def thread_text(self, thread: int) -> str:
-        return str(_coordinates(thread, self.block))
+    def thread_text(self, lane: int) -> str:
+        return self.launch.thread_text(self.first + lane)
 
     def fail(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node) -> NoReturn:
         """Raise `error`: what happened, the first thread it happened to, how many others, and the Python line."""

@@ -71,7 +71,7 @@ def _atomic(c: Compiler, node: Node) -> tuple[Run, bool]:
     assert node.dtype is not None
     lanes = node.dtype.lanes
     access = Access(c, node, "atomic", lanes)
-    storage = access.element
+    storage, polled = access.element, c.polls > 0
 
     def run(agent: Agent, frame: Frame) -> None:
         memory, position = access.locate(agent, frame)
@@ -82,7 +82,11 @@ def _atomic(c: Compiler, node: Node) -> tuple[Run, bool]:
         shape = frame.shape if lanes == 1 else (*frame.shape, lanes)      # each lane is an element of its own
         where = np.broadcast_to(position, shape).reshape(-1)
         given = [np.broadcast_to(value(agent, frame), shape).reshape(-1) for value in values]
-        old = in_turn(memory.viewed(storage), where, rule, given)
+        cells = memory.viewed(storage)
+        before = cells[where] if polled else None
+        old = in_turn(cells, where, rule, given)
+        if before is None or np.any(cells[where] != before):
+            agent.engines.changes += 1
         memory.mark(position, storage.itemsize)
         write(agent, frame, old.reshape(shape))
 

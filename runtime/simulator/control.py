@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 
-from runtime.simulator.agent import Agent, Arrival, Loop
+from runtime.simulator.agent import Agent, Loop, Wait
 from runtime.simulator.frames import Frame, Value
+from runtime.simulator.polling import Polling, polling_of
 from runtime.simulator.program import Body, Compiler, Flow, Read, Run, Write, statement
 from tracer import operations as op
 from tracer.errors import ArithmeticFault
 from tracer.ir import Node
+from tracer.operations import Effect
 
 
 @statement(op.IF)
 def _if(c: Compiler, node: Node) -> tuple[Run, bool]:
     then, otherwise = (c.region(region) for region in node.regions)
     condition, counter = c.narrow(node.operands[0]), c.count(node)
+    # Lanes of a warp that wait in one branch may wait for those in the other.
+    both_wait = bool(otherwise.steps) and any(inner.op.effect & Effect.WAIT or inner.op is op.WHILE for inner in node.regions[0].walk())
 
     def run(agent: Agent, frame: Frame) -> Flow:
         agent.counts[counter] += frame.count
         held, failed = frame.split(condition(agent, frame))
-        left = yield from _part(agent, node, frame, held, then)
-        right = yield from _part(agent, node, frame, failed, otherwise)
+        if both_wait and held.count and failed.count and agent.resident is not None:
+            left, right = yield from _in_turns(agent, node, frame, (held, failed), (then, otherwise))
+        else:
+            left = yield from _part(agent, node, frame, held, then)
+            right = yield from _part(agent, node, frame, failed, otherwise)
         if left is held and right is failed:
             return frame
         return agent.present(frame)
@@ -41,6 +48,36 @@ def _part(agent: Agent, node: Node, frame: Frame, part: Frame, body: Body) -> Fl
     result = yield from body.run(agent, part)
     agent.splits.pop()
     return result
+
+
+def _in_turns(agent: Agent, node: Node, frame: Frame, parts: tuple[Frame, Frame],
+              bodies: tuple[Body, Body]) -> Generator[Wait, None, tuple[Frame, Frame]]:
+    """Run both branches of an If, each until it waits, in turns: as lanes of a warp do that may wait for each other."""
+    loops, splits = agent.loops, agent.splits
+    stacks = [(list(loops), list(splits)) for _ in parts]
+    flows = [_part(agent, node, frame, part, body) for part, body in zip(parts, bodies)]
+    waits: list[Wait | None] = [None, None]
+    results: list[Frame | None] = [None, None]
+    while None in results:
+        moved = False
+        for k, flow in enumerate(flows):
+            wait = waits[k]
+            if results[k] is None and (wait is None or wait.ready()):
+                agent.loops, agent.splits = stacks[k]
+                moved = True
+                try:
+                    waits[k] = next(flow)
+                except StopIteration as end:
+                    waits[k], results[k] = None, end.value
+        if not moved:
+            yield _either(agent, frame, node, tuple(wait for wait in waits if wait is not None))
+    agent.loops, agent.splits = loops, splits
+    assert results[0] is not None and results[1] is not None
+    return results[0], results[1]
+
+
+def _either(agent: Agent, frame: Frame, node: Node, waits: tuple[Wait, ...]) -> Wait:
+    return Wait(agent, frame, node, lambda: any(wait.ready() for wait in waits), lambda: "both branches wait", waits)
 
 
 @statement(op.IF_THEN_ELSE)
@@ -132,15 +169,19 @@ def _leave_loop(agent: Agent, frame: Frame, loop: Loop, departed: bool) -> Frame
 
 @statement(op.WHILE)
 def _while(c: Compiler, node: Node) -> tuple[Run, bool]:
+    polling = polling_of(node, c.half.body)
+    c.polls += polling.polls
     body = c.region(node.regions[1])
     holds = _result(c, node, 0)
     condition = c.region(node.regions[0])
+    c.polls -= polling.polls
     counter = c.count(node)
 
     def run(agent: Agent, frame: Frame) -> Flow:
         loop = Loop()
         agent.loops.append(loop)
         here, departed = frame, False
+        watch = Watch(agent, polling) if polling.polls else None
         while here.count:
             yield from _part(agent, node, frame, here, condition)
             here = here.keep(holds(agent, here))
@@ -150,9 +191,36 @@ def _while(c: Compiler, node: Node) -> tuple[Run, bool]:
                 agent.rejoin(loop.continued)
                 here = agent.present(here)
                 departed = True
+            if watch is not None and here.count and agent.resident is not None:
+                yield Wait(agent, here, node, watch.turn(), lambda: "polls memory, which nobody changes")
         return _leave_loop(agent, frame, loop, departed)
 
     return run, True
+
+
+class Watch:
+    """Whether a loop that polls may come out differently next time: memory has changed, or the thread's own variables that count, or
+    time goes by. A count that does nothing else for a million turns is no reason to go on."""
+
+    PATIENCE = 1 << 20
+
+    def __init__(self, agent: Agent, polling: Polling) -> None:
+        self.agent, self.polling = agent, polling
+        self.turns = 0
+        self.seen, self.state = agent.engines.changes, self._state()
+
+    def _state(self) -> list[bytes]:
+        memories = [self.agent.memory.get(storage) for storage in self.polling.state]
+        return [memory.cells.tobytes() for memory in memories if memory is not None]
+
+    def turn(self) -> Callable[[], bool]:
+        """A turn has ended. Whether the next one is worth its while."""
+        engines, seen, before = self.agent.engines, self.seen, self.state
+        self.seen, self.state = engines.changes, self._state()
+        self.turns = self.turns + 1 if self.seen == seen else 0
+        if self.seen != seen or self.polling.timed or (self.state != before and self.turns < self.PATIENCE):
+            return lambda: True
+        return lambda: engines.changes != seen
 
 
 @statement(op.BREAK)
@@ -177,17 +245,5 @@ def _leaving(c: Compiler, node: Node, leave: Callable[[Agent, Frame], Frame]) ->
         agent.counts[counter] += frame.count
         return leave(agent, frame)
         yield       # makes this a generator, as all control flow is
-
-    return run, True
-
-
-@statement(op.CTA_SYNC)
-def _barrier(c: Compiler, node: Node) -> tuple[Run, bool]:
-    counter = c.count(node)
-
-    def run(agent: Agent, frame: Frame) -> Flow:
-        agent.counts[counter] += frame.count
-        yield Arrival(agent, frame, node)
-        return frame
 
     return run, True

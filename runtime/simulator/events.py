@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import Memory
@@ -40,19 +41,39 @@ class Touch:
     actor: AsyncOperation | None = None
 
 
-@dataclass(eq=False, slots=True)
-class AsyncOperation:
-    """Work that threads hand to an engine, which does it some time later: between its issue and its landing.
+class Completion(Protocol):
+    """How an operation tells that it has ended, other than by its group: an mbarrier's bytes or arrival."""
 
-    `threads` (global numbers) issued it at `node`; `touches` is what it reads and writes. `land` performs it.
+    @property
+    def key(self) -> Hashable:
+        """What a thread that waits for it acquires, as things stand."""
+
+    def complete(self, operation: AsyncOperation) -> None:
+        """Tell it."""
+
+
+@dataclass(eq=False)
+class AsyncOperation:
+    """Work that threads hand to an engine, which does it some time later: between its issue and its landing (`engines.Engines`).
+
+    `threads` (global numbers) issued it at `node`; `touches` is what it reads and writes; it lands behind all of `after`, and tells
+    `completions` then. `own`: each of the threads issued a part of its own (its row of each touch), and who waits for the operation
+    sees only that; else all of it. Subclasses say what it does.
     """
 
     node: Node
     threads: Array
     touches: list[Touch] = field(default_factory=list)
+    after: tuple[AsyncOperation, ...] = ()
+    completions: tuple[Completion, ...] = ()
+    own: bool = False
+    landed: bool = False
+
+    def read(self) -> None:
+        """Take what it reads, so that the source may be written again; `land` comes later. Nothing where that is one with `land`."""
 
     def land(self) -> None:
-        """Do it."""
+        """Do it (what `read` did not do yet). Called once."""
         raise NotImplementedError
 
 

@@ -17,20 +17,22 @@ import numpy as np
 
 from codegen.lowered import DeviceHalf
 from runtime.simulator import integers
-from runtime.simulator.agent import Agent, Arrival
+from runtime.simulator.agent import Agent, Wait
 from runtime.simulator.conversions import conversion
 from runtime.simulator.frames import Frame, Value
+from runtime.simulator.polling import needs_warps
 from runtime.simulator.semantics import SEMANTICS, Undefined
 from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.text import text
 from tracer import operations as op
+from tracer.addressing import cells_in
 from tracer.dtypes import DType, dtype
 from tracer.errors import ArithmeticFault, IndexOverflowError
 from tracer.ir import Node, Region, Storage
 from tracer.operations import Effect, Operation
 
-Flow: TypeAlias = Generator[Arrival, None, Frame]
+Flow: TypeAlias = Generator[Wait, None, Frame]
 Read: TypeAlias = Callable[[Agent, Frame], Value]
 Write: TypeAlias = Callable[[Agent, Frame, Value], None]
 Run: TypeAlias = Callable[[Agent, Frame], Any]       # returns None, or, for control flow, a Flow
@@ -84,7 +86,8 @@ class Program(NamedTuple):
     body: Body
     counters: list[Counter]
     bytes_per_thread: int       # of local memory
-    bytes_per_block: int        # of static shared memory
+    shared: list[Storage]       # of a block
+    warps: bool                 # it takes an agent a warp
 
 
 Statement: TypeAlias = "Callable[[Compiler, Node], tuple[Run, bool]]"
@@ -111,7 +114,8 @@ class Compiler:
         self.homes: dict[Node, Region] = {}
         self.exact = frozenset(self.lowered.function.assumed_exact) if checks else frozenset()
         self._find_homes(half.body)
-        self.units = _units(half)
+        self.mixed = _mixed(half)
+        self.polls = 0      # loops around here that wait for what other threads write
 
     def _find_homes(self, region: Region) -> None:
         self.homes.update(dict.fromkeys((*region.nodes, *region.arguments), region))
@@ -132,10 +136,10 @@ class Compiler:
             else:
                 leaves.append((self._register(leaf), self.define(leaf)))
         steps.reverse()
-        allocations = [n.attrs["buffer"].storage for n in self.half.body.walk() if n.op is op.ALLOC]
-        local, shared = (sum(s.size.value * s.dtype.lanes * s.dtype.storage.itemsize for s in allocations if s.scope == scope)
-                         for scope in ("local", "shared"))
-        return Program(leaves, Body(steps), body, self.counters, local, shared)
+        allocated = [n.attrs["buffer"].storage for n in self.half.body.walk() if n.op is op.ALLOC]
+        local = sum(cells_in(s).value * s.dtype.cell.itemsize for s in allocated if s.scope == "local")
+        shared = [s for s in dict.fromkeys(allocated) if s.scope in ("shared", "shared.dyn")]
+        return Program(leaves, Body(steps), body, self.counters, local, shared, needs_warps(self.half.body))
 
     def _place(self, leaf: Node, order: list[Node]) -> None:
         """Add `leaf` behind the leaves that it is made of: a scope id is an expression over hardware indices."""
@@ -344,13 +348,13 @@ def _undefined(agent: Agent, frame: Frame, node: Node, fault: Undefined) -> NoRe
     agent.fail(ArithmeticFault, f"{node.op.name}: {what}", frame, fault.where, node)
 
 
-def _units(half: DeviceHalf) -> dict[Storage, tuple[int, bool]]:
-    """For each storage the bytes of the smallest element that an access sees in it, and whether there are several widths."""
+def _mixed(half: DeviceHalf) -> frozenset[Storage]:
+    """The storages that accesses see as elements of several widths."""
     widths: dict[Storage, set[int]] = {}
     for access in half.lowered.accesses.values():
         storage = access.buffer.storage
-        widths.setdefault(storage, {storage.dtype.storage.itemsize}).add(access.buffer.dtype.storage.itemsize)
-    return {storage: (min(seen), len(seen) > 1) for storage, seen in widths.items()}
+        widths.setdefault(storage, {storage.dtype.cell.itemsize}).add(access.buffer.dtype.cell.itemsize)
+    return frozenset(storage for storage, seen in widths.items() if len(seen) > 1)
 
 
 @lru_cache(maxsize=64)

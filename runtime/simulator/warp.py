@@ -13,6 +13,7 @@ import numpy as np
 
 from runtime.simulator.agent import Agent, line
 from runtime.simulator.frames import Array, Frame, Value
+from runtime.simulator.texts import runs
 from tracer import operations as op
 from tracer.errors import BarrierDivergenceError
 from tracer.ir import Node
@@ -78,7 +79,7 @@ def check_mask(warps: Warps, mask: Array, node: Node) -> None:
     own = np.take_along_axis(np.broadcast_to(named, (len(named), len(keys), WARP)), (keys % WARP)[None, :, None], axis=2)[..., 0]
     _refuse(warps, ~own, mask, node, lambda row, k, m: "does not name itself")
     gone = named & absent
-    _refuse(warps, gone.any(axis=-1), mask, node, lambda row, k, m: f"names lanes that are not there: {_runs(absent[k] & _bits(m))}")
+    _refuse(warps, gone.any(axis=-1), mask, node, lambda row, k, m: f"names lanes that are not there: {runs(absent[k] & _bits(m))}")
     if mask.size > 1:
         theirs = np.broadcast_to(mask, (len(mask), len(keys)))[:, warps.place[peers]]
         differs = named & (warps.place[peers] >= 0) & (theirs != mask[..., None])
@@ -97,24 +98,11 @@ def _refuse(warps: Warps, bad: Array, mask: Array, node: Node, why: Callable[[in
     value = int(np.broadcast_to(mask, shape)[row, k])
     agent, threads = warps.agent, -(-warps.agent.threads // WARP) * WARP
     block = int(np.broadcast_to(warps.blocks, shape)[row, k])
-    thread = int(warps.keys[k]) % threads
+    thread = agent.first + int(warps.keys[k]) % threads
     raise BarrierDivergenceError(
         f"{node.op.name}: the mask {value:#010x} of lane {thread % WARP} {why(int(row), int(k), value)}\n"
-        f"  in block {agent.block_text(block)}, warp {thread // WARP}, thread {agent.thread_text(thread)}{line(node)}"
+        f"  in block {agent.block_text(block)}, warp {thread // WARP}, thread {agent.launch.thread_text(thread)}{line(node)}"
     )
-
-
-def _runs(flags: Array) -> str:
-    """`0-3, 7` for the positions that are set."""
-    parts, start = [], None
-    for k in range(len(flags) + 1):
-        inside = k < len(flags) and bool(flags[k])
-        if inside and start is None:
-            start = k
-        elif not inside and start is not None:
-            parts.append(str(start) if k - start == 1 else f"{start}-{k - 1}")
-            start = None
-    return ", ".join(parts)
 
 
 # ---- shuffles: (lane, operand, width) -> source lane and whether it lies in the segment -----------------------------------------

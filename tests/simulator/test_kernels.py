@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.simulator import machine
+from runtime.simulator import lockstep
 from tests.simulator.running import random, run
 from tests.simulator.test_semantics import same
 from tracer import T, trace
@@ -16,7 +16,7 @@ from tracer.dtypes import dtype
 
 @pytest.fixture(params=[1 << 16, 1], ids=["one chunk", "a chunk a block"], autouse=True)
 def chunks(request: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(machine, "CHUNK_THREADS", request.param)
+    monkeypatch.setattr(lockstep, "CHUNK_THREADS", request.param)
 
 
 def normal(*shape: int, seed: int = 0) -> Any:

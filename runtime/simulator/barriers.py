@@ -1,0 +1,338 @@
+"""Barriers of the block, named ones among them, and of the cluster.
+
+Sources: PTX ISA 9.7.13.1 `bar`, `barrier`: sixteen barriers a block; a warp arrives as a whole, once all its threads that have not returned
+are there, and counts as 32; without a count the block's warps that have not ended are waited for. 9.7.13.3 `barrier.cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from runtime.simulator.agent import Agent, Wait, line
+from runtime.simulator.frames import Array, Frame, Value
+from runtime.simulator.pointers import put_registers
+from runtime.simulator.program import Compiler, Flow, Read, Run, statement
+from runtime.simulator.register_operands import Registers
+from runtime.simulator.resident import WARP, Block, Cluster
+from runtime.simulator.texts import runs
+from tracer import instructions as ins
+from tracer import operations as op
+from tracer.errors import BarrierDivergenceError, BarrierError, ClusterError
+from tracer.ir import Node
+
+BARRIERS = 16
+WARPGROUP = 4 * WARP
+
+
+# ---- the whole block, in lockstep ----------------------------------------------------------------------------------------------
+
+@statement(op.CTA_SYNC)
+def _cta_sync(c: Compiler, node: Node) -> tuple[Run, bool]:
+    counter = c.count(node)
+
+    def run(agent: Agent, frame: Frame) -> Flow:
+        agent.counts[counter] += frame.count
+        if agent.resident is None:
+            complete(agent, frame, node)
+        else:
+            yield from meet(agent, frame, node, 0, None)
+        return frame
+
+    return run, True
+
+
+def complete(agent: Agent, frame: Frame, node: Node) -> None:
+    """Let the threads at a barrier of the block go on, or raise BarrierDivergenceError: all that have not returned must be there.
+
+    The chunk's threads move together, so whoever is not here is somewhere else for good: in the other branch, behind the
+    loop. A barrier on another line does not count, even if the hardware would pair the two.
+    """
+    if frame.columns is not None and len(frame.columns) == agent.threads:
+        for observer in agent.observers:
+            observer.join(agent.numbers(frame).reshape(-1, agent.threads), node)
+        return
+    here = np.zeros((len(agent.blocks), agent.threads), np.bool_)
+    here.reshape(-1)[frame.lanes] = True
+    returned = np.zeros_like(here) if agent.returned is None else agent.returned.reshape(here.shape)
+    missing = ~here & ~returned
+    rows = np.flatnonzero(here.any(axis=1) & missing.any(axis=1))
+    if len(rows):
+        row = rows[0]
+        raise BarrierDivergenceError(
+            f"{node.op.name}: threads of block {agent.block_text(row)} wait for others that do not come\n"
+            f"  waiting: {runs(here[row])}\n  not there: {runs(missing[row])}{parted(agent)}{line(node)}"
+        )
+    if agent.observers:
+        numbers = agent.numbers(frame)
+        for block in np.split(numbers, np.flatnonzero(np.diff(numbers // agent.threads)) + 1):
+            for observer in agent.observers:
+                observer.join(block, node)
+    agent.notes.append(early(node))
+
+
+def parted(agent: Agent) -> str:
+    """The line of a message that says which branch keeps the others away."""
+    return f"\n  parted by the {agent.splits[-1].op.name} at {agent.splits[-1].location}" if agent.splits else ""
+
+
+def early(node: Node) -> str:
+    return f"{node.op.name} at {node.location}: some threads of a block have returned before it"
+
+
+# ---- named barriers, warp by warp ----------------------------------------------------------------------------------------------
+
+@dataclass(slots=True)
+class NamedBarrier:
+    """Barrier `id` of a block: who has arrived since it last completed. `expected` threads; None: all warps that have not ended."""
+
+    block: Block
+    id: int
+    expected: int | None = None
+    arrived: dict[Agent, Node] = field(default_factory=dict)
+    waiting: list[Array] = field(default_factory=list)      # the threads that wait
+    flags: list[Array] = field(default_factory=list)        # of a reduction, one an arrival
+    round: int = 0                                          # how often it has completed
+    result: Array | None = None                             # the flags of the last round, together
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("bar", self.block.number, self.id, self.round)
+
+    def full(self) -> bool:
+        if self.expected is None:
+            return self.block.running <= self.arrived.keys()
+        return len(self.arrived) * WARP == self.expected
+
+    def complete_if_full(self) -> None:
+        if not self.arrived or not self.full():
+            return
+        node = next(iter(self.arrived.values()))
+        engines = self.block.cluster.engines
+        only_waiting = len(self.waiting) == len(self.arrived)
+        for observer in engines.observers:
+            if only_waiting:
+                observer.join(np.concatenate(self.waiting), node)
+            else:
+                for threads in self.waiting:
+                    observer.release(threads, self.key, node, "cta")
+                for threads in self.waiting:
+                    observer.acquire(threads, self.key, node, "cta")
+        if self.expected is None and len(self.arrived) < len(self.block.agents):
+            next(iter(self.arrived)).notes.append(early(node))
+        self.result = np.concatenate(self.flags) if self.flags else None
+        self.arrived, self.waiting, self.flags, self.expected = {}, [], [], None
+        self.round += 1
+        engines.changes += 1
+
+    def text(self) -> str:
+        counted = f"{len(self.arrived) * WARP} of {self.expected} threads" if self.expected is not None else \
+            f"{len(self.arrived)} of the block's {len(self.block.running)} warps that run"
+        return f"barrier {self.id}, at which {counted} have arrived"
+
+
+def meet(agent: Agent, frame: Frame, node: Node, number: int, count: int | None, waits: bool = True, flags: Array | None = None) -> Flow:
+    """A warp arrives at barrier `number` of its block, and goes on when `count` threads have, if it `waits`."""
+    block = agent.resident
+    assert block is not None
+    _whole(agent, frame, node)
+    barrier = block.barriers.get(number)
+    if barrier is None:
+        barrier = block.barriers[number] = NamedBarrier(block, number)
+    _arrive(barrier, agent, node, count)
+    numbers = agent.numbers(frame)
+    if waits:
+        barrier.waiting.append(numbers)
+    else:
+        for observer in agent.observers:
+            observer.release(numbers, barrier.key, node, "cta")
+    if flags is not None:
+        barrier.flags.append(flags)
+    turn = barrier.round
+    barrier.complete_if_full()
+    if waits and barrier.round == turn:
+        yield Wait(agent, frame, node, lambda: barrier.round != turn, lambda: f"{node.op.name} waits at {barrier.text()}")
+    return frame
+
+
+def _whole(agent: Agent, frame: Frame, node: Node) -> None:
+    """Raise BarrierDivergenceError unless all threads of the warp that have not returned are here."""
+    if frame.count == agent.threads:
+        return
+    here = np.zeros(agent.lanes, np.bool_)
+    here[frame.lanes.reshape(-1)] = True
+    missing = ~here if agent.returned is None else ~here & ~agent.returned
+    if missing.any():
+        raise BarrierDivergenceError(
+            f"{node.op.name}: a part of a warp is at the barrier, which a warp reaches as a whole\n  in block {agent.block_text(0)}, "
+            f"warp {agent.first // WARP}, lanes {runs(here)}; not there: lanes {runs(missing)}{parted(agent)}{line(node)}"
+        )
+    if node.op is op.CTA_SYNC:
+        agent.notes.append(early(node))
+
+
+def _arrive(barrier: NamedBarrier, agent: Agent, node: Node, count: int | None) -> None:
+    where = f"\n  in block {agent.block_text(0)}, warp {agent.first // WARP}"
+    if agent in barrier.arrived:
+        raise BarrierError(
+            f"{node.op.name}: the warp arrives at barrier {barrier.id} a second time before it is complete ({barrier.text()})"
+            f"{where}, first at {barrier.arrived[agent].location}{line(node)}"
+        )
+    if barrier.arrived:
+        other, first = next(iter(barrier.arrived.items()))
+        if first.op is op.CTA_SYNC and node.op is op.CTA_SYNC and first is not node:
+            raise BarrierDivergenceError(
+                f"{node.op.name}: warps of block {agent.block_text(0)} wait at different ones, which CUDA leaves undefined\n"
+                f"  warp {other.first // WARP} at {first.location}, warp {agent.first // WARP} at {node.location}"
+            )
+        if count != barrier.expected:
+            raise BarrierError(
+                f"{node.op.name}: {_count(count)} meet at barrier {barrier.id}, but warp {other.first // WARP} expects {_count(barrier.expected)} "
+                f"at {first.location}{where}{line(node)}"
+            )
+    barrier.arrived[agent] = node
+    barrier.expected = count
+
+
+def _count(count: int | None) -> str:
+    return "all threads" if count is None else f"{count} threads"
+
+
+def _uniform(agent: Agent, frame: Frame, value: Value, what: str, node: Node) -> int:
+    """An operand that must be the same for all threads of the warp."""
+    values = np.unique(np.asarray(value))
+    if len(values) > 1:
+        raise BarrierError(f"{node.op.name}: {what} differs between the threads of a warp: {', '.join(map(str, values[:4].tolist()))}\n"
+                           f"  in block {agent.block_text(0)}, warp {agent.first // WARP}{line(node)}")
+    return int(values[0])
+
+
+def _named(agent: Agent, frame: Frame, node: Node, number: Value, count: Value | None) -> tuple[int, int | None]:
+    """The number of a barrier and its count, checked."""
+    which = _uniform(agent, frame, number, "the barrier", node)
+    where = f"\n  in block {agent.block_text(0)}, warp {agent.first // WARP}{line(node)}"
+    if not 0 <= which < BARRIERS:
+        raise BarrierError(f"{node.op.name}: there is no barrier {which}; a block has 0 to {BARRIERS - 1}{where}")
+    if count is None:
+        return which, None
+    threads = _uniform(agent, frame, count, "the count", node)
+    padded = -(-agent.launch.threads // WARP) * WARP
+    if threads % WARP or not 0 < threads <= padded:
+        raise BarrierError(f"{node.op.name}: a count of {threads} threads; it is a multiple of {WARP} from {WARP} to the block's {padded}{where}")
+    return which, threads
+
+
+@statement(ins.BAR_SYNC, ins.BAR_ARRIVE, ins.BAR_RED, ins.WARPGROUP_SYNC)
+def _bar(c: Compiler, node: Node) -> tuple[Run, bool]:
+    given = ins.arguments(node)
+    counter, number = c.count(node), c.narrow(given["id"][0])
+    count: Read | None = c.narrow(given["threads"][0]) if given.get("threads") else None
+    if node.op is ins.WARPGROUP_SYNC:
+        count = lambda agent, frame: WARPGROUP      # noqa: E731
+    waits = node.op is not ins.BAR_ARRIVE
+    flag = c.narrow(given["p"][0]) if node.op is ins.BAR_RED else None
+    out = Registers(c, node, given["d"]) if node.op is ins.BAR_RED else None
+
+    def run(agent: Agent, frame: Frame) -> Flow:
+        agent.counts[counter] += frame.count
+        which, threads = _named(agent, frame, node, number(agent, frame), None if count is None else count(agent, frame))
+        flags = None if flag is None else frame.spread(flag(agent, frame)).reshape(-1) != 0
+        yield from meet(agent, frame, node, which, threads, waits, flags)
+        if out is not None:
+            assert agent.resident is not None
+            result = agent.resident.barriers[which].result
+            assert result is not None
+            put_registers(out, agent, frame, _REDUCTIONS[node.attrs["op"]](result))
+        return frame
+
+    return run, True
+
+
+_REDUCTIONS: dict[str, Callable[[Array], Any]] = {"popc": np.count_nonzero, "and": np.all, "or": np.any}
+
+
+# ---- the cluster ---------------------------------------------------------------------------------------------------------------
+
+@dataclass(slots=True)
+class ClusterBarrier:
+    """Which warps have arrived in this round, and the round that each waits for the end of."""
+
+    cluster: Cluster
+    arrived: dict[Agent, Node] = field(default_factory=dict)
+    round: int = 0
+    began: dict[Agent, int] = field(default_factory=dict)       # arrived and not yet waited: the round
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("cluster", self.cluster.blocks[0].number, self.round)
+
+    def complete_if_full(self) -> None:
+        if self.arrived and all(block.running <= self.arrived.keys() for block in self.cluster.blocks):
+            self.arrived = {}
+            self.round += 1
+            self.cluster.engines.changes += 1
+
+    def text(self) -> str:
+        parts = [f"{block.text()}: {sum(agent in self.arrived for agent in block.running)} of {len(block.running)}"
+                 for block in self.cluster.blocks if not block.running <= self.arrived.keys()]
+        return f"the barrier of the cluster, at which warps are missing ({'; '.join(parts)} warps have arrived)"
+
+
+def _cluster_arrive(agent: Agent, frame: Frame, node: Node, order: str) -> None:
+    assert agent.resident is not None
+    cluster = agent.resident.cluster
+    _whole(agent, frame, node)
+    barrier = cluster.barrier = cluster.barrier or ClusterBarrier(cluster)
+    if agent in barrier.began:
+        raise ClusterError(f"{node.op.name}: the warp has arrived already and not waited since\n  in block {agent.block_text(0)}, "
+                           f"warp {agent.first // WARP}{line(node)}")
+    barrier.began[agent] = barrier.round
+    barrier.arrived[agent] = node
+    if order != "relaxed":
+        for observer in agent.observers:
+            observer.release(agent.numbers(frame), barrier.key, node, "cluster")
+    barrier.complete_if_full()
+
+
+def _cluster_wait(agent: Agent, frame: Frame, node: Node) -> Flow:
+    assert agent.resident is not None
+    barrier = agent.resident.cluster.barrier
+    _whole(agent, frame, node)
+    if barrier is None or agent not in barrier.began:
+        raise ClusterError(f"{node.op.name}: the warp waits without having arrived; write `barrier.cluster.arrive` before it, or "
+                           f"T.cuda.cluster_sync()\n  in block {agent.block_text(0)}, warp {agent.first // WARP}{line(node)}")
+    began = barrier.began[agent]
+    if barrier.round == began:
+        yield Wait(agent, frame, node, lambda: barrier.round != began, lambda: f"{node.op.name} waits at {barrier.text()}")
+    del barrier.began[agent]
+    key = ("cluster", barrier.cluster.blocks[0].number, began)
+    for observer in agent.observers:
+        observer.acquire(agent.numbers(frame), key, node, "cluster")
+    return frame
+
+
+@statement(ins.CLUSTER_ARRIVE)
+def _arrive_only(c: Compiler, node: Node) -> tuple[Run, bool]:
+    counter, order = c.count(node), node.attrs.get("sem", "release")
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+        _cluster_arrive(agent, frame, node, order)
+
+    return run, False
+
+
+@statement(ins.CLUSTER_WAIT, ins.CLUSTER_SYNC)
+def _cluster(c: Compiler, node: Node) -> tuple[Run, bool]:
+    counter, arrives = c.count(node), node.op is ins.CLUSTER_SYNC
+
+    def run(agent: Agent, frame: Frame) -> Flow:
+        agent.counts[counter] += frame.count
+        if arrives:
+            _cluster_arrive(agent, frame, node, "release")
+        return (yield from _cluster_wait(agent, frame, node))
+
+    return run, True

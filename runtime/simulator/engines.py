@@ -1,0 +1,110 @@
+"""What works beside the threads: copies and matrix operations under way, and the groups in which threads wait for them.
+
+An operation lands as late as is legal: when somebody waits for it, or when nobody could go on without. So what reads too early finds
+what was there before. With a `seed` operations land, and warps take their turns, in some other order that is as legal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+
+from runtime.simulator.events import AsyncOperation, Observer
+from runtime.simulator.frames import Array
+
+
+class Engines:
+    """The operations under way, oldest first. `changes` counts what may have changed in memory that several threads see."""
+
+    def __init__(self, observers: tuple[Observer, ...] = (), seed: int | None = None) -> None:
+        self.observers = observers
+        self.random = None if seed is None else Random(seed)
+        self.pending: dict[AsyncOperation, None] = {}
+        self.changes = 0
+
+    def issue(self, operation: AsyncOperation) -> None:
+        """Hand an operation over; it lands some time later."""
+        self.pending[operation] = None
+        for observer in self.observers:
+            observer.issue(operation, operation.threads)
+            for touch in operation.touches:
+                observer.access(touch)
+        if self.random is not None and self.random.random() < 0.3:
+            self.land(operation)
+
+    def land(self, operation: AsyncOperation) -> None:
+        """Let it happen now, behind those that must come first."""
+        if operation.landed:
+            return
+        for earlier in operation.after:
+            self.land(earlier)
+        operation.landed = True
+        self.pending.pop(operation, None)
+        operation.land()
+        self.changes += 1
+        for observer in self.observers:
+            for key in [completion.key for completion in operation.completions] or [operation]:
+                observer.land(operation, key)
+        for completion in operation.completions:
+            completion.complete(operation)
+
+    def land_one(self) -> bool:
+        """The oldest (with a seed: any) operation under way; False where there is none."""
+        if not self.pending:
+            return False
+        choice = 0 if self.random is None else self.random.randrange(len(self.pending))
+        self.land(list(self.pending)[choice] if choice else next(iter(self.pending)))
+        return True
+
+
+@dataclass(slots=True)
+class Member:
+    """An operation in a group, for the `lanes` of the agent that issued it; `group` of each lane, -1 before it is committed."""
+
+    operation: AsyncOperation
+    lanes: Array
+    group: Array
+
+
+@dataclass(slots=True)
+class Groups:
+    """The commit groups of an agent's threads, each thread's own: cp.async's, bulk copies'.
+
+    PTX ISA 9.7.9.25.3.2 and 3.3 (`cp.async.commit_group`, `wait_group`): a group is what a thread issued since its last commit; empty ones
+    count. Each of an agent's `count` lanes has committed `committed` groups.
+    """
+
+    committed: Array
+    members: list[Member] = field(default_factory=list)
+
+    def add(self, operation: AsyncOperation, lanes: Array) -> None:
+        """`lanes` (flat) issued `operation`."""
+        self.members.append(Member(operation, lanes, np.full(len(lanes), -1)))
+
+    def commit(self, lanes: Array) -> None:
+        """These lanes end their group."""
+        here = np.zeros(len(self.committed), np.bool_)
+        here[lanes] = True
+        for member in self.members:
+            which = (member.group < 0) & here[member.lanes]
+            member.group[which] = self.committed[member.lanes[which]]
+        self.committed[lanes] += 1
+
+    def due(self, lanes: Array, n: int | None) -> list[Member]:
+        """What must be complete before all but the `n` latest groups of these lanes are (None: everything, committed or not), for the
+        lanes that this concerns; they leave the groups."""
+        here = np.zeros(len(self.committed), np.bool_)
+        here[lanes] = True
+        found, kept = [], []
+        for member in self.members:
+            old = here[member.lanes]
+            if n is not None:
+                old = old & (member.group >= 0) & (member.group < self.committed[member.lanes] - n)
+            if old.any():
+                found.append(Member(member.operation, member.lanes[old], member.group[old]))
+            if not old.all():
+                kept.append(Member(member.operation, member.lanes[~old], member.group[~old]))
+        self.members = kept
+        return found

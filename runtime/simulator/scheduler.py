@@ -1,0 +1,157 @@
+"""Warps that wait for each other: one agent a warp, in turns, until all have ended or nobody can go on.
+
+The turns are round-robin and fair: in each round every agent that can go on runs until it waits. When none can, the oldest operation under
+way lands; when there is none, the next cluster of blocks starts; when there is none, it is a deadlock. So blocks start late and copies land
+late, and what relies on either being early shows. A loop that polls memory waits, too: until memory has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from runtime.simulator.agent import Agent, Launch, Wait, line
+from runtime.simulator.ending import check_end, warp_ended
+from runtime.simulator.engines import Engines
+from runtime.simulator.frames import Array
+from runtime.simulator.leaves import begin
+from runtime.simulator.memory import Layout, Memory
+from runtime.simulator.program import Flow, Program
+from runtime.simulator.resident import Cluster
+from tracer.errors import DeadlockError
+from tracer.ir import Node, Storage
+
+
+def run_warps(program: Program, launch: Launch, blocks: Array, memory: dict[Storage, Memory], layout: Layout, values: Mapping[Node, Any],
+              engines: Engines, checks: bool, counts: list[int]) -> list[str]:
+    """Run the blocks (whole clusters). Returns notes."""
+    return Scheduler(program, launch, memory, layout, values, engines, checks, counts).run(blocks)
+
+
+class Running:
+    """An agent under way: its statements, and what it waits for."""
+
+    def __init__(self, agent: Agent, flow: Flow) -> None:
+        self.agent, self.flow = agent, flow
+        self.wait: Wait | None = None
+
+
+class Scheduler:
+    def __init__(self, program: Program, launch: Launch, memory: dict[Storage, Memory], layout: Layout, values: Mapping[Node, Any],
+                 engines: Engines, checks: bool, counts: list[int]) -> None:
+        self.program, self.launch, self.memory, self.layout, self.values = program, launch, memory, layout, values
+        self.engines, self.checks, self.counts = engines, checks, counts
+        self.running: list[Running] = []
+        self.notes: list[str] = []
+
+    def run(self, blocks: Array) -> list[str]:
+        clusters = clusters_of(blocks.tolist(), self.launch)
+        while True:
+            if not self._round():
+                if self.running and self.engines.land_one():
+                    continue
+                numbers = next(clusters, None)
+                if numbers is not None:
+                    self._start(numbers)
+                elif self.running:
+                    raise DeadlockError(deadlock_text([each.wait for each in self.running if each.wait is not None]))
+                else:
+                    return self.notes
+
+    def _round(self) -> bool:
+        """Let everybody run who can; False where nobody could."""
+        moved = False
+        for each in self._turn():
+            if each.wait is None or each.wait.ready():
+                self._step(each)
+                moved = True
+        return moved
+
+    def _turn(self) -> Iterable[Running]:
+        """Who runs, in which order, in the next round."""
+        if self.engines.random is None:
+            return tuple(self.running)
+        return self.engines.random.sample(self.running, len(self.running))
+
+    def _start(self, numbers: list[int]) -> None:
+        cluster = Cluster(self.launch, numbers, self.layout, self.memory, self.engines, self.counts, self.checks)
+        for block in cluster.blocks:
+            for observer in self.engines.observers:
+                observer.start(block.agents[0].blocks)
+            for agent in block.agents:
+                begin(agent, self.program, self.values)
+                self.running.append(Running(agent, self.program.body.run(agent, agent.root)))
+
+    def _step(self, each: Running) -> None:
+        """Let an agent run until it waits."""
+        each.wait = next(each.flow, None)
+        if each.wait is None:
+            self.running.remove(each)
+            self._ended(each.agent)
+
+    def _ended(self, agent: Agent) -> None:
+        block = agent.resident
+        assert block is not None
+        self.notes += agent.notes
+        warp_ended(agent, block)
+        if block.ended and all(other.ended for other in block.cluster.blocks):
+            check_end(block.cluster)
+
+
+def clusters_of(numbers: Iterable[int], launch: Launch) -> Iterator[list[int]]:
+    """The linear numbers of each cluster's blocks, in the order of their rank; of the clusters that have one of `numbers`."""
+    (gx, gy, _), (cx, cy, cz) = launch.grid, launch.cluster
+    seen = set()
+    for number in numbers:
+        x, y, z = number % gx, number // gx % gy, number // (gx * gy)
+        origin = x - x % cx, y - y % cy, z - z % cz
+        if origin not in seen:
+            seen.add(origin)
+            x, y, z = origin
+            yield [((z + k) * gy + y + j) * gx + x + i for k in range(cz) for j in range(cy) for i in range(cx)]
+
+
+# ---- deadlocks ---------------------------------------------------------------------------------------------------------
+
+SHOWN = 24      # waiters in a message
+
+
+def deadlock_text(waits: list[Wait]) -> str:
+    """Everybody who waits: where, for what; threads that wait for the same are told together."""
+    entries: dict[tuple[str, str], list[str]] = {}
+    for wait in _each(waits):
+        entries.setdefault((wait.text(), line(wait.node)), []).append(_who(wait))
+    told = [f"  {_joined(who)}: {text}{where.replace(chr(10), chr(10) + '  ')}" for (text, where), who in entries.items()]
+    more = [f"  ... and {len(told) - SHOWN} more"] if len(told) > SHOWN else []
+    return "\n".join(["deadlock: every thread that has not ended waits for what nobody left can bring", *told[:SHOWN], *more])
+
+
+def _each(waits: Iterable[Wait]) -> Iterator[Wait]:
+    for wait in waits:
+        if wait.parts:
+            yield from _each(wait.parts)
+        else:
+            yield wait
+
+
+def _who(wait: Wait) -> str:
+    agent, lanes = wait.agent, wait.frame.lanes.reshape(-1)
+    warp = f"{agent.block_text(0)} warp {agent.first // 32}"
+    if len(lanes) == agent.threads:
+        return warp
+    return f"{warp} lane{'s' if len(lanes) > 1 else ''} {runs(lanes.tolist())}"
+
+
+def _joined(who: list[str]) -> str:
+    return ", ".join(who[:8]) + (f" and {len(who) - 8} more" if len(who) > 8 else "")
+
+
+def runs(numbers: list[int]) -> str:
+    """`0-3, 7` for sorted numbers."""
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and n == parts[-1][1] + 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
