@@ -22,8 +22,14 @@ def is_packet(access: Node) -> bool:
     return moved(access).lanes > int(access.attrs["buffer"].dtype.lanes)
 
 
+def is_half_bytes(access: Node) -> bool:
+    """True for an array whose elements share bytes: an index counts halves of them."""
+    buffer = access.attrs["buffer"]
+    return bool(buffer.dtype.packed) and buffer.dtype.lanes == 1 and not buffer.cell
+
+
 def moves_whole(access: Node, lowered: Lowered) -> bool:
     """Whether one wide access may be written for the load or store `access`; else its lanes move one by one."""
     dtype, place = moved(access), lowered.accesses[access]
-    step = dtype.alignment // dtype.scalar.bytes
+    step = 8 * dtype.alignment // dtype.width
     return not place.lanes and (step == 1 or facts_at(access, lowered).prove(si.eq(place.index % step, 0)) is True)

@@ -12,7 +12,8 @@ from symbolic.layout.errors import LayoutError
 from symbolic.layout.notation import Iter
 from symbolic.layout.swizzle import ComposeLayout
 from symbolic.layout.tile import TileLayout
-from tracer.ir import Buffer
+from tracer.dtypes import DType
+from tracer.ir import Buffer, Storage
 
 MEMORY_AXIS = "m"
 
@@ -104,6 +105,21 @@ def product(shape: Sequence[Int]) -> Int:
 def span(shape: Sequence[Int], layout: Any) -> Int:
     """How many elements a storage must hold, from the first address that the layout gives out: its span, not its size."""
     return product(shape) if layout is None else si.to_int(layout.span(MEMORY_AXIS))
+
+
+def in_bytes(count: Int, element: DType) -> Int:
+    """Bytes that `count` neighbours of type `element` take, rounded up."""
+    return si.floordiv(count + 1, si.const(2)) if element.packed and element.lanes == 1 else count * element.bytes
+
+
+def cells_in(storage: Storage) -> Int:
+    """How many `dtype.cell` a storage consists of."""
+    return in_bytes(storage.size, storage.dtype) if storage.dtype.packed else storage.size * storage.dtype.lanes
+
+
+def elements_in(size: Int, element: DType) -> Int:
+    """How many elements of type `element` fit `size` bytes."""
+    return size * 2 if element.packed and element.lanes == 1 else si.floordiv(size, si.const(element.bytes))
 
 
 def thread_axes(layout: Any) -> list[str]:

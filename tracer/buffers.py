@@ -12,7 +12,7 @@ from symbolic.layout.swizzle import ComposeLayout
 from symbolic.layout.tile import TileLayout
 from tracer import ir, views
 from tracer import operations as ops
-from tracer.addressing import span, thread_axes
+from tracer.addressing import elements_in, flat_index, in_bytes, span, thread_axes
 from tracer.dtypes import SCALAR_NAMES, VECTOR_LANES, DType, dtype
 from tracer.errors import DTypeError, NotSupportedError
 from tracer.extents import extent, extents, over_function, symbolic_text, value_of
@@ -108,7 +108,32 @@ class Buffer(Nameable):
         if any(isinstance(entry, slice) for entry in entries):
             recorder.fail(f"a slice of {self.decl.name!r} is assigned; store element by element, in a loop over T.serial or T.unroll")
         node = convert_for_store(value, self.decl.dtype, repr(self.decl.name), recorder)
+        self._check_half_byte()
         recorder.record(ops.STORE, [*self._coordinates(index), node], None, {"buffer": self.decl})
+
+    def _check_half_byte(self) -> None:
+        """Only its own thread may write half of a byte: whoever writes it writes the whole byte, and with it another's half."""
+        decl = self.decl
+        if decl.dtype.packed and decl.dtype.lanes == 1 and decl.storage.scope != "local" and not decl.cell:
+            self.recorder.fail(f"one element is stored into {decl.name!r} of {decl.dtype}, two of which share a byte in {decl.scope} memory: the "
+                               "store would overwrite its neighbour, which another thread may be storing. Store whole bytes: "
+                               f"{decl.name}.vstore(index, values) with a {decl.dtype}x2, x4, x8 or x16 at an even index, or elements of "
+                               f"{decl.name}.view(\"{decl.dtype}x2\")")
+
+    def _check_whole_bytes(self, coords: Sequence[Node], what: str, lanes: int = 1) -> None:
+        """The element at `coords` begins a byte, and what lies behind it is its neighbour: whoever writes or points there needs both."""
+        recorder, decl = self.recorder, self.decl
+        if not decl.dtype.packed or decl.dtype.lanes > 1 or recorder.dead:
+            return
+        place, *others = (flat_index(decl, [*(node.sym for node in coords[:-1] if node.sym is not None), coords[-1].sym + k], recorder.known)
+                          for k in range(lanes) if coords[-1].sym is not None)
+        for k, other in enumerate(others, 1):
+            if recorder.known.prove(si.eq(other, place + k)) is not True:
+                recorder.fail(f"{what} of {decl.name!r}: its lanes are not proved to be neighbours in memory, and two {decl.dtype} share a byte")
+        if recorder.known.prove(si.eq(si.floormod(place, si.const(2)), si.const(0))) is not True:
+            recorder.fail(f"{what} of {decl.name!r} begins at element {symbolic_text(place, recorder)}, which is not proved to be even: two "
+                          f"{decl.dtype} share a byte, and it must begin one. Multiply an index by 2, or assume of an extent that it is even "
+                          "(T.assume(n % 2 == 0))")
 
     def _window(self, entries: tuple[Any, ...]) -> BufferRegion:
         recorder = self._usable()
@@ -158,6 +183,7 @@ class Buffer(Nameable):
     def ptr_to(self, index: Sequence[Any]) -> Value:
         """A pointer to the element at `index`, for intrinsics and `T.cuda.func_call`."""
         coords = self._coordinates(tuple(index) if isinstance(index, (list, tuple)) else index)
+        self._check_whole_bytes(coords, "a pointer into an array")
         return wrap(self._usable().record(ops.ADDRESS_OF, coords, HANDLE, {"buffer": self.decl}), self.recorder)
 
     def vload(self, index: Sequence[Any], dtype: Any) -> Value:
@@ -172,6 +198,10 @@ class Buffer(Nameable):
         assert node.dtype is not None
         wanted = self.decl.dtype.scalar.vector(node.dtype.lanes)
         coords = self._coordinates(index, wanted.lanes)
+        if wanted.lanes == 1:
+            self._check_half_byte()
+        if self.decl.storage.scope != "local":
+            self._check_whole_bytes(coords, "a vector store", wanted.lanes)
         node = convert_for_store(value, wanted, repr(self.decl.name), recorder)
         recorder.record(ops.STORE, [*coords, node], None, {"buffer": self.decl})
 
@@ -291,6 +321,9 @@ def declare_parameter(name: str, index: int, shape: Any, element: Any, recorder:
                       f"unknown scope {scope!r}; scopes are {', '.join(SCOPES)}")
     check_align(align, wanted, recorder)
     sizes = extents(shape, recorder, f"buffer {name!r}" if name else "the buffer")
+    if wanted.packed and wanted.lanes == 1 and (not sizes or recorder.known.prove(si.eq(si.floormod(sizes[-1], si.const(2)), si.const(0))) is False):
+        recorder.fail(f"an argument of {wanted} comes as bytes of two elements each, so its last extent is even; this one has the shape "
+                      f"({', '.join(symbolic_text(size, recorder) for size in sizes)})")
     placed = resolve_layout(layout, recorder)
     if strides is not None:
         if placed is not None:
@@ -341,9 +374,10 @@ def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | No
     if scope == "global":
         recorder.fail("a kernel cannot allocate global memory; pass an array as an argument")
     if scope == "tmem":
-        raise NotSupportedError(f"{recorder.location()}: scope \"tmem\" is not supported in this version; use \"shared\" or \"local\"")
+        recorder.fail("tensor memory is allocated with T.TMEMPool, or with T.ptx.tcgen05.alloc and T.decl_buffer(shape, dtype, scope=\"tmem\", "
+                      "allocated_addr=...)")
     check_align(align, wanted, recorder)
-    if wanted.kind == "handle" or wanted.bits < 8:
+    if wanted.kind == "handle":
         raise NotSupportedError(f"{recorder.location()}: a {scope} buffer of {wanted} is not supported in this version")
     sizes = extents(shape, recorder, "the allocation")
     placed = resolve_layout(layout, recorder)
@@ -389,7 +423,7 @@ def _claim_arena(storage: ir.Storage, recorder: Recorder) -> None:
 def set_arena_size(storage: ir.Storage, size: Int, recorder: Recorder) -> None:
     """The dynamic shared array holds `size` elements."""
     storage.size = size
-    recorder.function.launch.dynamic_shared_bytes = size * storage.dtype.bytes
+    recorder.function.launch.dynamic_shared_bytes = in_bytes(size, storage.dtype)
     _check_shared(recorder)
 
 
@@ -398,7 +432,7 @@ def _check_shared(recorder: Recorder) -> None:
     static = 0
     for node in recorder.function.device.walk():
         if node.op is ops.ALLOC and (storage := node.attrs["buffer"].storage).scope == "shared":
-            static = -(-static // storage.align) * storage.align + storage.size.value * storage.dtype.bytes
+            static = -(-static // storage.align) * storage.align + in_bytes(storage.size, storage.dtype).value
     if static > STATIC_SHARED_LIMIT:
         recorder.fail(f"{static} bytes of static shared memory; a block has at most {STATIC_SHARED_LIMIT} (48 KiB). Use smaller tiles")
     dynamic = recorder.function.launch.dynamic_shared_bytes
@@ -418,7 +452,10 @@ def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, *, scope: 
     recorder = current()
     recorder.observe()
     if allocated_addr is not None or scope == "tmem":
-        raise NotSupportedError(f"{recorder.location()}: buffers in tensor memory are not supported in this version")
+        from tracer.tensor_memory import declare  # which is built on this module
+        if scope != "tmem":
+            recorder.fail(f"allocated_addr= is for scope=\"tmem\", not {scope!r}")
+        return declare(shape, dtype, allocated_addr, layout, recorder, data=data, elem_offset=elem_offset, byte_offset=byte_offset, align=align)
     if data is None:
         if elem_offset is not None or byte_offset is not None:
             recorder.fail("an offset without data=: new memory is used from its start")
@@ -451,7 +488,7 @@ def _offset(elem_offset: Any, byte_offset: Any, element: DType, recorder: Record
     start = extent(byte_offset, recorder, "byte_offset")
     if recorder.known.prove(si.eq(si.floormod(start, si.const(size)), si.const(0))) is not True:
         recorder.fail(f"byte_offset={symbolic_text(start, recorder)} is not a multiple of the {size} bytes of a {element} element")
-    return si.floordiv(start, si.const(size))
+    return elements_in(start, element)
 
 
 def alloc_scalar(dtype: Any, scope: str = "local", init: Any = None) -> Cell:
@@ -483,6 +520,7 @@ def address_of(place: Any) -> Value:
     node = as_node(place, None, recorder)
     if node.op is not ops.LOAD:
         recorder.fail("T.address_of needs a buffer element such as A[i, j], a mutable scalar or a buffer", node)
+    Buffer(node.attrs["buffer"], recorder)._check_whole_bytes(node.operands, "a pointer into an array")
     if node.parent is not None and node.parent.nodes[-1:] == [node]:
         node.parent.nodes.pop()      # the element itself is not read
     return wrap(recorder.record(ops.ADDRESS_OF, node.operands, HANDLE, {"buffer": node.attrs["buffer"]}), recorder)

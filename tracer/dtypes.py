@@ -19,7 +19,8 @@ Kind = Literal["bool", "int", "uint", "float", "handle"]
 class DType:
     """A scalar type (`lanes == 1`) or a short vector of one (`float32x4`). Made by `dtype(name)`, so equal names are one object.
 
-    `bits` is the width of one lane; `storage` the NumPy type that holds one lane; `c_name` how CUDA C++ writes the scalar.
+    `bits` is the width of one lane's value, `width` that of one lane in memory; `storage` the NumPy type that holds one lane;
+    `c_name` how CUDA C++ writes the scalar.
     """
 
     name: str
@@ -48,9 +49,27 @@ class DType:
         return self if self.lanes == 1 else dtype(self.name.rsplit("x", 1)[0])
 
     @property
+    def width(self) -> int:
+        """Bits that one lane takes in memory: a byte at least, but for 4-bit floats, two of which share one, the first in its low half.
+
+        A 6-bit float has the low bits of a byte, as in `__nv_fp6_e2m3`, ml_dtypes, and the operands of mma.
+        """
+        return self.bits if self.packed else max(8, self.bits)
+
+    @property
+    def packed(self) -> bool:
+        """True where two lanes share a byte."""
+        return self.bits == 4
+
+    @property
+    def cell(self) -> np.dtype[Any]:
+        """The NumPy type that a memory of it consists of: one lane, or the byte that two share."""
+        return np.dtype(np.uint8) if self.packed else self.storage
+
+    @property
     def bytes(self) -> int:
-        """Bytes of the whole value, rounded up to whole bytes a vector."""
-        return -(-self.bits * self.lanes // 8)
+        """Bytes of the whole value in memory, rounded up to whole bytes a vector."""
+        return -(-self.width * self.lanes // 8)
 
     @property
     def alignment(self) -> int:
@@ -118,6 +137,8 @@ def _by_name(name: str) -> DType:
     match = re.fullmatch(r"(.+?)x(\d+)", name)
     if match and match[1] in _SCALARS and match[1] != "handle" and int(match[2]) in VECTOR_LANES:
         kind, bits, storage, c_name = _SCALARS[match[1]]
+        if bits == 4 and int(match[2]) % 2:
+            raise DTypeError(f"{name}: a vector of {match[1]} has an even number of lanes, as two share a byte")
         return DType(name, kind, bits, int(match[2]), np.dtype(storage), c_name)
     raise DTypeError(
         f"unknown dtype {name!r}; write one of {', '.join(SCALAR_NAMES)}, or a vector such as 'float32x4' "

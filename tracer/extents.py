@@ -83,7 +83,8 @@ def over_function(layout: Any, recorder: Recorder) -> Any:
 def value_of(entry: Int, recorder: Recorder) -> Value | int:
     """An integer over atoms as the author sees it: a Python int, or a value (recorded where it is a formula)."""
     if entry in recorder.function.atoms:
-        return wrap(recorder.function.atoms[entry], recorder)
+        declared = [node for node in recorder.function.scope_ids if node.sym is entry]      # the author's name of a hardware index
+        return wrap(declared[0] if declared else recorder.function.atoms[entry], recorder)
     if si.is_const(entry):
         return entry.value
     operands = [value_of(operand, recorder) for operand in entry.args]

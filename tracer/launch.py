@@ -9,7 +9,7 @@ from typing import Any
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
-from tracer.extents import extent, symbolic_text
+from tracer.extents import extent, symbolic_text, value_of
 from tracer.ir import Function, Node
 from tracer.recorder import INT32, Recorder, current
 from tracer.values import Value, as_condition, wrap
@@ -224,6 +224,22 @@ def scope_value(kind: str, size: int) -> Value:
     elif nodes[0].attrs["extent"] is not si.const(size):
         recorder.fail(f"T.{kind} was declared with extent {_texts([nodes[0].attrs['extent']], recorder)}, and {size} is needed here")
     return wrap(nodes[0], recorder)
+
+
+def present_warp() -> Value:
+    """The number of the present warp in its block, from whichever thread-level ids are declared."""
+    recorder = current()
+    if (declared := _earlier("warp_id", recorder)):
+        return wrap(declared[0], recorder)
+    threads = _earlier("thread_id", recorder)
+    if not threads:
+        recorder.fail("which warp this is cannot be told yet; declare T.thread_id([...]) or T.warp_id([...]) first")
+    linear, step = wrap(threads[0], recorder), threads[0].attrs["extent"]
+    for node in threads[1:]:
+        linear = linear + wrap(node, recorder) * value_of(step, recorder)
+        step = step * node.attrs["extent"]
+    warp: Value = linear // WARP
+    return warp
 
 
 SCOPE_IDS = {kind: _scope(kind) for kind in _SCOPES}

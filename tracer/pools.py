@@ -7,10 +7,9 @@ from typing import Any
 from symbolic import integers as si
 from symbolic.layout.errors import LayoutError
 from tracer import views
-from tracer.addressing import span
+from tracer.addressing import elements_in, in_bytes, span
 from tracer.buffers import Buffer, alloc_buffer, check_align, resolve_layout, set_arena_size
 from tracer.dtypes import DType
-from tracer.errors import NotSupportedError
 from tracer.extents import extents, symbolic_text
 from tracer.ir import Location
 from tracer.recorder import Recorder, current
@@ -90,17 +89,15 @@ class SMEMPool:
         del recorder.unfinished[self]
 
     def _take(self, shape: Any, wanted: DType, layout: Any, align: int | None, recorder: Recorder) -> Buffer:
-        if wanted.bits < 8:
-            raise NotSupportedError(f"{recorder.location()}: a shared buffer of {wanted} is not supported in this version")
         sizes = extents(shape, recorder, "the allocation")
         count = span(sizes, layout)
         if not si.is_const(count):
             recorder.fail(f"a piece of {symbolic_text(count, recorder)} elements, which is only known at run time; extents in a pool are constant")
         step = max(align or 1, wanted.alignment)
         start = -(-self._cursor // step) * step
-        self._cursor = start + count.value * wanted.bytes
+        self._cursor = start + in_bytes(count, wanted).value
         self._grow(self._cursor, recorder)
-        offset = si.const(start // wanted.bytes)
+        offset = elements_in(si.const(start), wanted)
         return Buffer(views.alias(self._arena.decl, shape, wanted, layout, offset, align, recorder), recorder, recorder.region)
 
     def _grow(self, size: int, recorder: Recorder) -> None:

@@ -602,9 +602,9 @@ def reinterpret(target: Any, value: Any) -> Value:
     recorder = current()
     node, wanted = as_node(value, None, recorder), recorder.dtype(target)
     assert node.dtype is not None
-    if node.dtype.bits * node.dtype.lanes != wanted.bits * wanted.lanes:
-        recorder.fail(f"T.reinterpret of {node.dtype} ({node.dtype.bits * node.dtype.lanes} bits) as {wanted} "
-                      f"({wanted.bits * wanted.lanes} bits): the widths differ", node, kind=DTypeError)
+    if node.dtype.width * node.dtype.lanes != wanted.width * wanted.lanes:
+        recorder.fail(f"T.reinterpret of {node.dtype} ({node.dtype.width * node.dtype.lanes} bits) as {wanted} "
+                      f"({wanted.width * wanted.lanes} bits): the widths differ", node, kind=DTypeError)
     return wrap(recorder.record(ops.REINTERPRET, [node], wanted), recorder)
 
 

@@ -13,9 +13,8 @@ from symbolic.layout.tile import TileLayout
 from symbolic.simplify import simplify
 from tracer import ir
 from tracer import operations as ops
-from tracer.addressing import least, product, row_major, span
+from tracer.addressing import elements_in, in_bytes, least, product, row_major, span
 from tracer.dtypes import DType
-from tracer.errors import NotSupportedError
 from tracer.extents import extent, extents, symbolic_text, value_of
 from tracer.ir import Node, Window
 from tracer.recorder import Recorder
@@ -25,9 +24,6 @@ from tracer.values import as_node
 
 def declare(view: ir.Buffer, source: ir.Buffer, spelling: str, recorder: Recorder, operands: Sequence[Node] = ()) -> ir.Buffer:
     """Record that `view` looks at `source`. `spelling` is how Python makes it, with {source}, and {0}... for the operands."""
-    if view.dtype.bits < 8:
-        raise NotSupportedError(f"{recorder.location()}: a view with elements of {view.dtype}, several of which share a byte, is not supported in "
-                                "this version; view the memory as uint8 and unpack by hand")
     recorder.record(ops.DECL, list(operands), None, {"buffer": view, "source": source, "spelling": spelling})
     return view
 
@@ -81,7 +77,7 @@ def _filled(decl: ir.Buffer, sizes: Sequence[Any], recorder: Recorder) -> tuple[
 def retyped(decl: ir.Buffer, wanted: DType, recorder: Recorder) -> ir.Buffer:
     """The same bytes as elements of another dtype: the last extent grows or shrinks by the ratio of the widths."""
     refuse_window(decl, "view", recorder)
-    old, new = decl.dtype.bits * decl.dtype.lanes, wanted.bits * wanted.lanes
+    old, new = decl.dtype.width * decl.dtype.lanes, wanted.width * wanted.lanes
     what = f"{decl.name}.view({quoted(wanted)})"
     if not decl.shape:
         recorder.fail(f"{what}: a buffer without axes has no last extent to scale")
@@ -182,14 +178,16 @@ def alias(source: ir.Buffer, shape: Any, element: DType, layout: Any, elem_offse
     sizes = extents(shape, recorder, "the buffer")
     check_layout_size(sizes, layout, recorder)
     view = ir.Buffer("", sizes, element, data.scope, layout, elem_offset, data, align, location=recorder.location())
-    end = (elem_offset + span(sizes, layout)) * element.bytes
-    room = data.size * data.dtype.bytes
+    end = in_bytes(elem_offset + span(sizes, layout), element)
+    room = in_bytes(data.size, data.dtype)
     if recorder.known.prove(si.le(end, room)) is False:
         recorder.fail(f"the buffer ends {symbolic_text(end, recorder)} bytes into {data.name!r}, which has {symbolic_text(room, recorder)}")
     needed = max(align or 1, element.alignment)
-    start = elem_offset * element.bytes
-    if recorder.known.prove(si.eq(si.floormod(start, si.const(needed)), si.const(0))) is False:
-        recorder.fail(f"the buffer starts {symbolic_text(start, recorder)} bytes into {data.name!r}, which is no multiple of {needed}")
+    bits = elem_offset * (element.width * element.lanes)
+    if recorder.known.prove(si.eq(si.floormod(bits, si.const(8 * needed)), si.const(0))) is False:
+        halves = element.packed and element.lanes == 1
+        start = f"{symbolic_text(elem_offset, recorder)}/2" if halves else symbolic_text(elem_offset * element.bytes, recorder)
+        recorder.fail(f"the buffer starts {start} bytes into {data.name!r}, which is no multiple of {needed}")
     data.align = max(data.align, needed)
     options = [f"({', '.join(_plain(sizes, recorder))}{',' if len(sizes) == 1 else ''})", quoted(element), "data={source}.data"]
     operands = []
@@ -219,7 +217,7 @@ def check_layout_size(shape: Sequence[Int], layout: Any, recorder: Recorder) -> 
 
 def check_span(decl: ir.Buffer, wanted: Int, recorder: Recorder) -> None:
     """A view with a layout of its own must lie within the buffer's storage."""
-    room = si.floordiv(decl.storage.size * decl.storage.dtype.bytes, si.const(decl.dtype.bytes))
+    room = elements_in(in_bytes(decl.storage.size, decl.storage.dtype), decl.dtype)
     if recorder.known.prove(si.le(decl.elem_offset + wanted, room)) is False:
         recorder.fail(f"the view of {decl.name!r} reaches {symbolic_text(decl.elem_offset + wanted, recorder)} elements into its storage, which has "
                       f"{symbolic_text(room, recorder)}")

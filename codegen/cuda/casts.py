@@ -40,7 +40,7 @@ def convert(a: Fragment, source: DType, target: DType, needs: Needs) -> Fragment
     """`a`, a scalar of type `source`, as a `target`."""
     if source is target:
         return a
-    if source.is_float and source.bits == 8 and target.kind == "bool":
+    if source.is_float and source.bits <= 8 and target.kind == "bool":
         return convert(_cast(a, _FLOAT32, needs), _FLOAT32, target, needs)      # they have no comparison of their own
     if target.kind == "bool":
         return infix(a, "!=", literal(0, source, needs))

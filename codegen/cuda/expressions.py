@@ -13,10 +13,12 @@ from codegen.cuda.literals import literal, literal_kind
 from codegen.cuda.templates import Site, form_of
 from codegen.cuda.wrapping import fixed, wrapping
 from codegen.lowered import DeviceHalf
+from codegen.packets import is_half_bytes
 from codegen.schedule import Names, Schedule, elementwise
 from codegen.words import WORDS, Typing, facts_at, promoted, takes_64_bits
 from symbolic import integers as si
 from symbolic.integers import Int
+from symbolic.simplify import simplify
 from tracer import operations as ops
 from tracer.dtypes import DType
 from tracer.ir import Node, Storage
@@ -91,12 +93,12 @@ class Expressions:
     def _lane(self, node: Node, lane: int, *, modular: bool = False, typed: bool = False) -> Fragment:
         assert node.dtype is not None
         if node in self.variables:
-            return Fragment(types.lane(self.variables[node], node.dtype, lane), PRIMARY)
+            return Fragment(types.lane(self.variables[node], node.dtype, lane, self.needs), PRIMARY)
         if node.op is ops.CONST:
             return literal(node.attrs["value"], node.dtype.scalar, self.needs, typed=typed)
         if elementwise(node):
             return self._typed(node, form_of(node.op)(Site(self, node, lane, modular)), typed)
-        return Fragment(types.lane(self._vector(node).within(PRIMARY), node.dtype, lane), PRIMARY)
+        return Fragment(types.lane(self._vector(node).within(PRIMARY), node.dtype, lane, self.needs), PRIMARY)
 
     def negated(self, condition: Node) -> Fragment:
         """`!condition`, with the comparison turned round where that says the same (NaN forbids it for floats)."""
@@ -202,9 +204,16 @@ class Expressions:
         storage = access.attrs["buffer"].storage
         name = self.memory[storage]
         base = Fragment(f"&{name}", fr.UNARY) if storage in self.scalars else Fragment(name, PRIMARY)
-        if dtype is storage.dtype:
+        wanted = types.memory_type(dtype, self.needs)
+        if wanted == types.memory_type(storage.dtype, self.needs) and storage not in self.scalars or dtype is storage.dtype:
             return base
-        return fr.cast(f"{'const ' if const else ''}{types.c_type(dtype, self.needs)}*", base)
+        return fr.cast(f"{'const ' if const else ''}{wanted}*", base)
+
+    def byte_index(self, access: Node, further: int = 0) -> Fragment:
+        """The byte that holds the two 4-bit elements from the one on that lies `further` behind the first one of `access`."""
+        facts = facts_at(access, self.lowered)
+        place = simplify(si.floordiv(self.lowered.accesses[access].emitted + further, si.const(2)), facts)
+        return write_integer(place, None, self.context(access))
 
     def element(self, access: Node, dtype: DType, *, const: bool = False) -> Fragment:
         """The element of type `dtype` that `access` names."""
@@ -215,7 +224,7 @@ class Expressions:
 
     def packet(self, access: Node, vector: DType, *, const: bool = False) -> Fragment:
         """The vector of consecutive elements that starts where `access` says."""
-        index = self.index(access)
+        index = self.byte_index(access) if is_half_bytes(access) else self.index(access)
         start = self.pointer(access, access.attrs["buffer"].dtype, const=const)
         if index.text != "0":
             start = Fragment(f"{start.within(fr.ADDITIVE)} + {index.within(fr.ADDITIVE)}", fr.ADDITIVE)

@@ -64,6 +64,29 @@ __device__ __forceinline__ To bit_cast(From from) {
   return to;
 }""")
 
+# 4-bit floats, two a byte, the first in the low half.
+helper("float4_half", """
+__device__ __forceinline__ __nv_fp4_e2m1 float4_half(unsigned char pair, int which) {
+  __nv_fp4_e2m1 x;
+  x.__x = (pair >> 4 * which) & 15;
+  return x;
+}""")
+helper("float4_pair", """
+__device__ __forceinline__ unsigned char float4_pair(__nv_fp4_e2m1 low, __nv_fp4_e2m1 high) {
+  return (unsigned char)((low.__x & 15) | high.__x << 4);
+}""")
+helper("float4_load", """
+__device__ __forceinline__ __nv_fp4_e2m1 float4_load(const unsigned char* pairs, long long index) {
+  __nv_fp4_e2m1 x;
+  x.__x = (pairs[index >> 1] >> 4 * (int)(index & 1)) & 15;
+  return x;
+}""")
+helper("float4_store", """
+__device__ __forceinline__ void float4_store(unsigned char* pairs, long long index, __nv_fp4_e2m1 x) {
+  const int shift = 4 * (int)(index & 1);
+  pairs[index >> 1] = (unsigned char)((pairs[index >> 1] & 240 >> shift) | (x.__x & 15) << shift);
+}""")
+
 # As cuda.h has it, which not every compiler finds.
 helper("CUtensorMap", """
 #ifndef __cuda_cuda_h__

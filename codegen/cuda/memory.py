@@ -6,7 +6,7 @@ from codegen.cuda import fragments as fr
 from codegen.cuda import types
 from codegen.cuda.fragments import PRIMARY, Fragment
 from codegen.cuda.templates import Site, template
-from codegen.packets import moves_whole
+from codegen.packets import is_half_bytes, moves_whole
 from tracer import operations as ops
 
 # CUDA C++ Programming Guide, "Load Functions Using Cache Hints" and "Store Functions Using Cache Hints".
@@ -19,16 +19,28 @@ def _load(s: Site) -> Fragment:
     if "cache" in s.node.attrs:
         return fr.call(CACHED_LOADS[s.node.attrs["cache"]], fr.prefix("&", s.printer.element(s.node, buffer.dtype, const=True)))
     if s.dtype is buffer.dtype:
-        return s.printer.element(s.node, buffer.dtype, const=True)
+        return _half(s) if is_half_bytes(s.node) else s.printer.element(s.node, buffer.dtype, const=True)
     if moves_whole(s.node, s.printer.lowered):
         return s.printer.packet(s.node, s.dtype, const=True)
+    if is_half_bytes(s.node):
+        return Fragment(types.build([_half(s, k) for k in range(s.dtype.lanes)], s.dtype, s.needs), PRIMARY)
     pointer = s.printer.pointer(s.node, buffer.dtype, const=True).within(PRIMARY)
     lanes = [Fragment(f"{pointer}[{s.printer.index(s.node, k).text}]", PRIMARY) for k in range(s.dtype.lanes)]
     return Fragment(types.build(lanes, s.dtype, s.needs), PRIMARY)
 
 
+def _half(s: Site, lane: int = 0) -> Fragment:
+    """One of two elements that share a byte."""
+    types.c_type(s.dtype.scalar, s.needs)
+    s.needs.helper("float4_load")
+    return fr.call("float4_load", s.printer.pointer(s.node, s.node.attrs["buffer"].dtype, const=True), s.printer.index(s.node, lane))
+
+
 def _address_of(s: Site) -> Fragment:
     buffer = s.node.attrs["buffer"]
+    if is_half_bytes(s.node):
+        pointer, index = s.printer.pointer(s.node, buffer.dtype), s.printer.byte_index(s.node)
+        return pointer if index.text == "0" else fr.prefix("&", Fragment(f"{pointer.within(PRIMARY)}[{index.text}]", PRIMARY))
     if s.printer.index(s.node).text == "0":
         return s.printer.pointer(s.node, buffer.dtype)
     return fr.prefix("&", s.printer.element(s.node, buffer.dtype))

@@ -12,6 +12,7 @@ from codegen.cuda.statements import Statements
 from codegen.lowered import DeviceHalf, KernelArgument
 from codegen.schedule import schedule
 from symbolic import integers as si
+from tracer import instructions
 from tracer import operations as ops
 from tracer.ir import Location
 
@@ -83,7 +84,7 @@ def _argument(argument: KernelArgument, body: Statements) -> str:
     storage = argument.buffer.storage
     body.values.memory[storage] = name
     const = "const " if argument.read_only else ""
-    return f"{const}{types.c_type(storage.dtype, body.needs)}* __restrict__ {name}"
+    return f"{const}{types.memory_type(storage.dtype, body.needs)}* __restrict__ {name}"
 
 
 def _launch_bounds(half: DeviceHalf) -> str:
@@ -92,4 +93,6 @@ def _launch_bounds(half: DeviceHalf) -> str:
         return ""
     threads = str(prod(extent.value for extent in block))
     blocks = half.lowered.function.attrs.get(_MIN_BLOCKS)
+    if not blocks and any(node.op is instructions.SETMAXNREG for node in half.body.walk()):
+        blocks = 1          # ptxas ignores setmaxnreg where it does not know how many registers a thread starts with
     return f" __launch_bounds__({threads}{f', {blocks}' if blocks else ''})"

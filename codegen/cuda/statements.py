@@ -17,12 +17,13 @@ from codegen.cuda.memory import CACHED_STORES
 from codegen.cuda.names import Scopes
 from codegen.cuda.templates import Site, form_of
 from codegen.lowered import DeviceHalf
-from codegen.packets import is_packet, moved, moves_whole
+from codegen.packets import is_half_bytes, is_packet, moved, moves_whole
 from codegen.schedule import Schedule
 from codegen.words import facts_at
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
+from tracer.addressing import in_bytes
 from tracer.errors import NotSupportedError
 from tracer.ir import Location, Node, Region, Storage
 
@@ -137,6 +138,10 @@ def _store(out: Statements, node: Node) -> None:
         out.line(f"{fr.call(CACHED_STORES[node.attrs['cache']], place, out.values.write(value, typed=True)).text};", node.location)
     elif is_packet(node):
         _store_packet(out, node, value)
+    elif is_half_bytes(node):
+        out.needs.helper("float4_store")
+        pointer, index = out.values.pointer(node, buffer.dtype), out.values.index(node)
+        out.line(f"{fr.call('float4_store', pointer, index, out.values.write(value)).text};", node.location)
     elif (update := _update(out, node, value)) is not None:
         out.line(f"{out.values.element(node, buffer.dtype).text} {update[0]}= {update[1].text};", node.location)
     else:
@@ -156,8 +161,25 @@ def _store_packet(out: Statements, node: Node, value: Node) -> None:
         out.line(f"{values.packet(node, dtype).text} = {values.write(value, modular=True).text};", node.location)
         return
     pointer = values.pointer(node, node.attrs["buffer"].dtype).within(fr.PRIMARY)
+    if is_half_bytes(node):
+        _store_pairs(out, node, value, pointer)
+        return
     for k in range(dtype.lanes):
         out.line(f"{pointer}[{values.index(node, k).text}] = {values.write(value, k, modular=True).text};", node.location)
+
+
+def _store_pairs(out: Statements, node: Node, value: Node, pointer: str) -> None:
+    """4-bit elements byte by byte; where they do not fill bytes, as they need not in a thread's own memory, one by one."""
+    values, lanes, place = out.values, range(moved(node).lanes), out.half.lowered.accesses[node]
+    texts = [values.write(value, k) for k in lanes]
+    if place.lanes or facts_at(node, out.half.lowered).prove(si.eq(place.index % 2, 0)) is not True:
+        out.needs.helper("float4_store")
+        for k in lanes:
+            out.line(f"{fr.call('float4_store', Fragment(pointer, fr.PRIMARY), values.index(node, k), texts[k]).text};", node.location)
+        return
+    out.needs.helper("float4_pair")
+    for k in lanes[::2]:
+        out.line(f"{pointer}[{values.byte_index(node, k).text}] = {fr.call('float4_pair', texts[k], texts[k + 1]).text};", node.location)
 
 
 def _update(out: Statements, store: Node, value: Node) -> tuple[str, Fragment] | None:
@@ -219,8 +241,9 @@ def _alloc(out: Statements, node: Node) -> None:
     needed = out.alignment.get(storage, 0)
     dynamic = buffer.scope == "shared.dyn"
     align = f"__align__({needed}) " if dynamic or needed > storage.dtype.alignment else ""
-    size = "" if dynamic else storage.size.value        # the launch gives the other
-    c_type = types.c_type(storage.dtype, out.needs)
+    count = in_bytes(storage.size, storage.dtype) if storage.dtype.packed and storage.dtype.lanes == 1 else storage.size
+    size = "" if dynamic else count.value        # the launch gives the other
+    c_type = types.memory_type(storage.dtype, out.needs)
     out.line(f"{_SCOPES[buffer.scope]}{align}{c_type} {name}[{size}];", node.location)
 
 

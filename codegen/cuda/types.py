@@ -5,15 +5,13 @@ from __future__ import annotations
 from codegen.cuda.fragments import PRIMARY, UNARY, Fragment, cast
 from codegen.cuda.helpers import Helper, Needs
 from tracer.dtypes import DType
-from tracer.errors import NotSupportedError
 
 # The header that defines a scalar type. Types without a row are C++'s own.
 _HEADERS = {
     "float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h",
     "float8_e4m3fn": "cuda_fp8.h", "float8_e5m2": "cuda_fp8.h", "float8_e8m0fnu": "cuda_fp8.h",
+    "float6_e2m3fn": "cuda_fp6.h", "float6_e3m2fn": "cuda_fp6.h", "float4_e2m1fn": "cuda_fp4.h",
 }
-# Several of these share a byte; how they lie in memory is not built yet.
-_PACKED = frozenset({"float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"})
 
 # CUDA's own vectors: scalar, the stem of the type's name, the lanes that exist. The 4-lane forms of 64-bit types are left out:
 # their alignment differs between toolkits. Those whose constructor is `make_<type>` come first.
@@ -32,10 +30,8 @@ def _builtin(dtype: DType) -> str | None:
 
 
 def c_type(dtype: DType, needs: Needs) -> str:
-    """The C++ type of a `dtype`; its header or struct is added to `needs`. Raises NotSupportedError for 6- and 4-bit floats."""
+    """The C++ type of a value of `dtype`; its header or struct is added to `needs`."""
     scalar = dtype.scalar
-    if scalar.name in _PACKED:
-        raise NotSupportedError(f"{scalar} values are not supported in kernels yet; store them as uint8 and unpack by hand")
     if scalar.name in _HEADERS:
         needs.headers.add(_HEADERS[scalar.name])
     if dtype.lanes == 1:
@@ -44,12 +40,21 @@ def c_type(dtype: DType, needs: Needs) -> str:
     if known is not None:
         return known
     align = f" __align__({dtype.alignment})" if dtype.alignment > scalar.bytes else ""
-    needs.helper(dtype.name, Helper(f"struct{align} {dtype.name} {{ {scalar.c_name} lane[{dtype.lanes}]; }};"))
+    held = f"unsigned char pair[{dtype.bytes}]" if scalar.packed else f"{scalar.c_name} lane[{dtype.lanes}]"
+    needs.helper(dtype.name, Helper(f"struct{align} {dtype.name} {{ {held}; }};"))
     return dtype.name
 
 
-def lane(value: str, dtype: DType, index: int) -> str:
+def memory_type(dtype: DType, needs: Needs) -> str:
+    """The C++ type of what an array of `dtype` is made of: its elements, or the bytes that two of them share."""
+    return "unsigned char" if dtype.packed and dtype.lanes == 1 else c_type(dtype, needs)
+
+
+def lane(value: str, dtype: DType, index: int, needs: Needs) -> str:
     """Lane `index` of `value`, a variable of the vector type `dtype`."""
+    if dtype.packed:
+        needs.helper("float4_half")
+        return f"float4_half({value}.pair[{index // 2}], {index % 2})"
     return f"{value}.{'xyzw'[index]}" if _builtin(dtype) or dtype.name in _PAIRS else f"{value}.lane[{index}]"
 
 
@@ -59,6 +64,9 @@ def build(lanes: list[Fragment], dtype: DType, needs: Needs) -> str:
     if dtype.is_integer and dtype.scalar.bits < 32 and not _builtin(dtype):
         lanes = [_narrow(each, dtype.scalar.c_name) for each in lanes]
     texts = [each.text for each in lanes]
+    if dtype.packed:
+        needs.helper("float4_pair")
+        texts = [f"float4_pair({low}, {high})" for low, high in zip(texts[::2], texts[1::2])]
     inside = ", ".join(texts)
     if len(inside) > _ONE_LINE:
         inside = ",".join(f"\n    {each}" for each in texts)     # the statement's writer indents lines

@@ -4,7 +4,7 @@ import pytest
 
 from tests.buffers.golden import RECORDS, kernel_of, our_indices, reference_indices, storage_name
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
-from tracer.errors import DTypeError, KernelwrightError, NotSupportedError, TraceError
+from tracer.errors import DTypeError, KernelwrightError, TraceError
 
 # Refused here; the reference takes what has no "error" in its record, and makes a kernel that is wrong of it.
 REFUSED = {
@@ -34,7 +34,7 @@ REFUSED = {
     "raw_handle_param": (TraceError, "data= is the memory of a buffer"),
     "host_store_before_entry": (TraceError, r"before T.device_entry\(\): that part runs on the host"),
     "shared_before_entry": (TraceError, r"before T.device_entry\(\): that part runs on the host"),
-    "pool_fp4_pair": (NotSupportedError, "a shared buffer of float4_e2m1fn is not supported"),
+    "pool_fp4_pair": (TraceError, "one element is stored into .* of float4_e2m1fn, two of which share a byte in shared.dyn memory"),
     "shared_elem_offset_alloc": (TypeError, "unexpected keyword argument 'elem_offset'"),
     "alloc_global": (TraceError, "a kernel cannot allocate global memory"),
     "bad_scope": (TraceError, "unknown scope 'sharedd'; scopes are global, shared, shared.dyn, local, tmem"),

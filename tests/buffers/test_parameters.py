@@ -9,7 +9,7 @@ from symbolic.layout.tile import TileLayout
 from tests.buffers.cuda import body
 from tests.runtime.calls import recorded
 from tracer import T, trace
-from tracer.errors import ArgumentValueError, NotSupportedError
+from tracer.errors import ArgumentValueError
 
 A = np.arange(1, 33, dtype="float32").reshape(4, 8)
 
@@ -201,33 +201,6 @@ def test_layouts_and_offsets_of_vectors_count_vectors():
     base, b = np.arange(80, dtype="float32"), zeros(4, 2, 4)
     kernel(base[8:72].reshape(4, 4, 4)[:, :2], b)
     assert np.array_equal(b, base[8:72].reshape(4, 4, 4)[:, :2])
-
-
-@pytest.mark.parametrize("dtype", ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"])
-def test_elements_that_share_a_byte_are_refused_by_name(dtype):
-    """W10: the reference writes a whole byte for one nibble, over its neighbour's."""
-    def parameter(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype)):
-        T.device_entry()
-        tx = T.thread_id([64])
-        B[tx] = A[tx]
-
-    def shared(A: T.Buffer((64,), "uint8")):
-        T.device_entry()
-        T.thread_id([64])
-        T.alloc_shared((64,), dtype)
-
-    def view(A: T.Buffer((64,), "uint8")):
-        T.device_entry()
-        T.thread_id([64])
-        T.decl_buffer((64,), dtype, data=A.data)
-
-    for fn in (shared, view):
-        with pytest.raises(NotSupportedError, match=dtype):
-            trace(fn)
-    with pytest.raises(NotSupportedError, match=f"'A' has elements of {dtype}, several of which share a byte"):
-        trace(parameter)(zeros(64), zeros(64))
-    with pytest.raises(NotSupportedError, match=f"{dtype} values are not supported in kernels yet"):
-        trace(parameter).cuda_source()
 
 
 # ---- views of arguments ----------------------------------------------------------------------------------------------------

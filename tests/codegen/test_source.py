@@ -128,13 +128,3 @@ def test_an_operation_without_a_row_is_refused_by_name():
     unknown = Operation("cuda.no_such_thing", (), "none", ops.Effect.OPAQUE, "T.cuda.no_such_thing")
     with pytest.raises(NotSupportedError, match=r"T\.cuda\.no_such_thing cannot be written in CUDA C\+\+ yet"):
         form_of(unknown)
-
-
-@pytest.mark.parametrize("dtype", ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"])
-def test_packed_floats_are_refused_by_name(dtype):
-    def kernel(A: T.Buffer((8,), dtype), B: T.Buffer((8,), dtype)):
-        T.device_entry(); tx = T.thread_id([8])
-        B[tx] = A[tx]
-
-    with pytest.raises(NotSupportedError, match=dtype):
-        trace(kernel).cuda_source()
