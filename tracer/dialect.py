@@ -9,8 +9,8 @@ from tracer import buffers, control, launch, pools, signature, tensor_maps, tens
 from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
-from tracer.intrinsics import atomics, bits, cached, cuda, order, sums, votes
-from tracer.intrinsics.ptx import PTX, calls
+from tracer.intrinsics import atomics, bits, cached, cuda, order, spellings, sums, votes
+from tracer.intrinsics.ptx import PTX, calls, descriptors
 from tracer.recorder import in_trace
 
 
@@ -62,7 +62,13 @@ T: Any = _Dialect(
         **bits.FUNNEL_SHIFTS,
         **_public(order, "thread_fence", "thread_fence_block", "thread_fence_system", "nano_sleep", "clock64"),
         **atomics.ATOMICS, **cached.CACHED,
+        wgmma=_Dialect(_name="T.cuda.wgmma", encode_matrix_descriptor=descriptors.encode_wgmma, descriptor=descriptors.wgmma_descriptor,
+                       noop_barrier=descriptors.noop_barrier),
+        tcgen05=_Dialect(_name="T.cuda.tcgen05", encode_matrix_descriptor=descriptors.encode_tcgen05, descriptor=descriptors.tcgen05_descriptor,
+                         **_public(descriptors, "instruction_descriptor", "encode_instr_descriptor")),
+        **_public(descriptors, "matrix_descriptor", "get_tmem_addr"),
         **_public(calls, "mbarrier_wait", "warpgroup_sync", "cluster_sync", "cvta_generic_to_shared"),
     ),
     ptx=PTX,
+    **_public(spellings, "Cast", "evaluate", "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "tvm_warp_shuffle_xor"),
 )

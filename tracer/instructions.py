@@ -28,6 +28,7 @@ READ_ROLES = frozenset({"inout", "read", "update", "barrier", "tensormap"})     
 _ACTS = Effect.OPAQUE
 _TOGETHER = Effect.OPAQUE | Effect.CONVERGENT
 _WAITS = Effect.OPAQUE | Effect.WAIT
+_BESIDE = _TOGETHER | Effect.WAIT       # work beside the warps: each of them has to run on its own
 
 
 def _row(name: str, operands: str = "", effect: Effect = _ACTS, section: str = "", since: str = "", result: str = "none") -> Operation:
@@ -119,36 +120,37 @@ GRID_WAIT = _row("ptx.griddepcontrol.wait", "", _WAITS, "9.7.13.13 griddepcontro
 ELECT_SYNC = _row("ptx.elect.sync", "leader:out elected:out mask", _TOGETHER, "9.7.13.14 elect.sync", "sm_90")
 CVTA_SHARED = _row("cuda.cvta_generic_to_shared", "ptr:address", Effect.PURE, "9.7.9.20 cvta", result="attr:dtype")       # a uint32
 
-# ---- matrices of a warp. attrs: shape, num, trans, space, type; of mma the types (d, a, b, c)
+# ---- matrices of a warp. attrs: shape, num, trans, space; of mma d_type, a_type, b_type, c_type, satfinite
 LDMATRIX = _row("ptx.ldmatrix", "*d:out src:read", _TOGETHER, "9.7.14.5.15 ldmatrix")
 STMATRIX = _row("ptx.stmatrix", "dst:write *value", _TOGETHER, "9.7.14.5.16 stmatrix", "sm_90")
 MMA = _row("ptx.mma", "*d:out *a *b *c", _TOGETHER, "9.7.14.5 mma")
 
-# ---- wgmma. attrs: shape, types, scale_a, scale_b, trans_a, trans_b; `a` is a descriptor or four registers
+# ---- wgmma. attrs: shape, d_type, a_type, b_type, satfinite, scale_a, scale_b, trans_a, trans_b; `a` is a descriptor or four registers
 _WGMMA = "9.7.15 wgmma"
-WGMMA_FENCE = _row("ptx.wgmma.fence", "", _TOGETHER, _WGMMA, "sm_90a")
-WGMMA_COMMIT = _row("ptx.wgmma.commit_group", "", _TOGETHER, _WGMMA, "sm_90a")
-WGMMA_WAIT = _row("ptx.wgmma.wait_group", "", _TOGETHER | Effect.WAIT, _WGMMA, "sm_90a")                         # attrs: n
-WGMMA = _row("ptx.wgmma.mma_async", "*d:inout *a b scale_d", _TOGETHER, _WGMMA, "sm_90a")
+WGMMA_FENCE = _row("ptx.wgmma.fence", "", _BESIDE, _WGMMA, "sm_90a")
+WGMMA_COMMIT = _row("ptx.wgmma.commit_group", "", _BESIDE, _WGMMA, "sm_90a")
+WGMMA_WAIT = _row("ptx.wgmma.wait_group", "", _BESIDE, _WGMMA, "sm_90a")  # attrs: n
+WGMMA = _row("ptx.wgmma.mma_async", "*d:inout *a b scale_d", _BESIDE, _WGMMA, "sm_90a")
 WGMMA_NOOP_BARRIER = _row("cuda.wgmma.noop_barrier", "*reg:inout", _ACTS, _WGMMA)
 WGMMA_DESCRIPTOR = _row("cuda.wgmma.encode_matrix_descriptor", "desc:out ptr:address ldo sdo", _ACTS, "9.7.15.5.1.2 matrix descriptor")  # swizzle
 
-# ---- tcgen05. attrs: cta_group, and as commented
+# ---- tcgen05. attrs: cta_group, and as commented; `a` of mma is a descriptor (uint64) or an address in tensor memory (uint32)
 _TCGEN05 = "9.7.16 tcgen05"
-TCGEN05_ALLOC = _row("ptx.tcgen05.alloc", "dst:write n_cols", _TOGETHER | Effect.WAIT, _TCGEN05, "sm_100a")
-TCGEN05_DEALLOC = _row("ptx.tcgen05.dealloc", "taddr n_cols", _TOGETHER, _TCGEN05, "sm_100a")
-TCGEN05_RELINQUISH = _row("ptx.tcgen05.relinquish_alloc_permit", "", _TOGETHER, _TCGEN05, "sm_100a")
-TCGEN05_LD = _row("ptx.tcgen05.ld", "*d:out taddr", _TOGETHER, _TCGEN05, "sm_100a")                              # shape, num, pack, offset
-TCGEN05_ST = _row("ptx.tcgen05.st", "taddr *value", _TOGETHER, _TCGEN05, "sm_100a")                              # shape, num, unpack, offset
-TCGEN05_WAIT = _row("ptx.tcgen05.wait", "", _TOGETHER | Effect.WAIT, _TCGEN05, "sm_100a")                        # kind ld|st
-TCGEN05_CP = _row("ptx.tcgen05.cp", "taddr desc", _ACTS, _TCGEN05, "sm_100a")                                    # shape, multicast
-TCGEN05_SHIFT = _row("ptx.tcgen05.shift", "taddr", _ACTS, _TCGEN05, "sm_100a")
-TCGEN05_MMA = _row("ptx.tcgen05.mma", "d a b idesc *disable enable_d", _ACTS, _TCGEN05, "sm_100a")               # kind, a_space, scale_d
-TCGEN05_COMMIT = _row("ptx.tcgen05.commit", "bar:barrier ?cta_mask", _ACTS, _TCGEN05, "sm_100a")                 # multicast, space
-TCGEN05_FENCE = _row("ptx.tcgen05.fence", "", _ACTS, _TCGEN05, "sm_100a")                                        # when before|after
-TMEM_ADDRESS = _row("cuda.get_tmem_addr", "addr row col", Effect.PURE, "9.7.16.1 tensor memory addressing", result="attr:dtype")    # uint32
+TCGEN05_ALLOC = _row("ptx.tcgen05.alloc", "dst:write n_cols", _BESIDE, _TCGEN05, "sm_100a")
+TCGEN05_DEALLOC = _row("ptx.tcgen05.dealloc", "taddr n_cols", _BESIDE, _TCGEN05, "sm_100a")
+TCGEN05_RELINQUISH = _row("ptx.tcgen05.relinquish_alloc_permit", "", _BESIDE, _TCGEN05, "sm_100a")
+TCGEN05_LD = _row("ptx.tcgen05.ld", "*d:out taddr", _BESIDE, _TCGEN05, "sm_100a")  # shape, num, pack, offset
+TCGEN05_ST = _row("ptx.tcgen05.st", "taddr *value", _BESIDE, _TCGEN05, "sm_100a")  # shape, num, unpack, offset
+TCGEN05_WAIT = _row("ptx.tcgen05.wait", "", _BESIDE, _TCGEN05, "sm_100a")  # wait ld|st
+TCGEN05_CP = _row("ptx.tcgen05.cp", "taddr desc", _WAITS, _TCGEN05, "sm_100a")  # shape, multicast
+TCGEN05_MMA = _row("ptx.tcgen05.mma", "d a b idesc *disable enable_d", _WAITS, _TCGEN05, "sm_100a")  # kind, scale_d
+TCGEN05_COMMIT = _row("ptx.tcgen05.commit", "bar:barrier ?cta_mask", _WAITS, _TCGEN05, "sm_100a")  # multicast, space
+TCGEN05_FENCE = _row("ptx.tcgen05.fence", "", _WAITS, _TCGEN05, "sm_100a")  # fence before_thread_sync|after_thread_sync
+TMEM_ADDRESS = _row("cuda.get_tmem_addr", "addr row col", Effect.PURE, "9.7.16.1 tensor memory addressing", result="attr:dtype")  # uint32
 TCGEN05_DESCRIPTOR = _row("cuda.tcgen05.encode_matrix_descriptor", "desc:out ptr:address ldo sdo", _ACTS, "9.7.16.4.1 matrix descriptor")  # swizzle
-TCGEN05_INSTRUCTION_DESCRIPTOR = _row("cuda.tcgen05.encode_instr_descriptor", "desc:out", _ACTS, "9.7.16.4.2 instruction descriptor")
+
+# The descriptor of the operand that starts at `ptr`, a uint64; attrs: fields, the bits beside the address.
+MATRIX_DESCRIPTOR = _row("cuda.matrix_descriptor", "ptr:address", Effect.PURE, "9.7.15.5.1.2 matrix descriptor", result="attr:dtype")
 
 
 def is_instruction(op: Operation) -> bool:

@@ -93,7 +93,7 @@ def _function(s: Site, name: str, form: Form) -> str:
     quoted = f"\n{indent}".join([*map(_quoted, lines[:-1]), f'"{lines[-1]}"'])
     statement = f"{opening}{quoted}{_constraints(form, made)});"
     head = f"__device__ __forceinline__ void {name}({', '.join(made.parameters)}) {{"
-    return "\n".join([_wrapped(head, "    "), *(f"  {line}" for line in made.before), _wrapped(statement, indent),
+    return "\n".join([wrapped(head, "    "), *(f"  {line}" for line in made.before), wrapped(statement, indent),
                       *(f"  {line}" for line in made.after), "}"])
 
 
@@ -101,7 +101,7 @@ def _quoted(line: str) -> str:
     return f'"{line}\\n"'
 
 
-def _wrapped(text: str, indent: str) -> str:
+def wrapped(text: str, indent: str) -> str:
     """`text` with every line broken behind commas where it is too long."""
     made: list[str] = []
     for line in text.split("\n"):

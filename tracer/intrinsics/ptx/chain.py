@@ -79,7 +79,7 @@ def record(words: Sequence[str], operands: Iterable[Any], keywords: Mapping[str,
     recorder.observe()
     if not words:
         recorder.fail("T.ptx(...): write an instruction, such as T.ptx.mbarrier.init.shared.b64(...)")
-    given = list(_flat(operands))
+    given = list(flattened(operands))
     bound = [found if isinstance(found, Miss) else Bound(found, given, keywords) for found in matches(words, keywords)]
     hits = [b for b in bound if isinstance(b, Bound)]
     if not hits:
@@ -92,11 +92,11 @@ def record(words: Sequence[str], operands: Iterable[Any], keywords: Mapping[str,
     fitting[0].record(recorder)
 
 
-def _flat(values: Iterable[Any]) -> Iterable[Any]:
+def flattened(values: Iterable[Any]) -> Iterable[Any]:
     """Lists opened, and local buffers given as a whole taken for their elements, the last index running fastest."""
     for value in values:
         if isinstance(value, (list, tuple)):
-            yield from _flat(value)
+            yield from flattened(value)
         elif isinstance(value, Buffer) and value.decl.scope == "local" and all(is_const(n) for n in value.decl.shape):
             yield from (value[index] for index in np.ndindex(*(n.value for n in value.decl.shape)))
         else:
@@ -110,7 +110,7 @@ class Bound:
         self.found = found
         self.values: dict[Argument, list[Any]] = {}
         slots = {slot.name for slot in found.form.slots}
-        named = {name: list(_flat([value])) for name, value in keywords.items() if name not in slots}
+        named = {name: list(flattened([value])) for name, value in keywords.items() if name not in slots}
         self.problem = self._unknown(named) or self._assign(list(given), named)
 
     def _unknown(self, named: Mapping[str, Any]) -> str:
