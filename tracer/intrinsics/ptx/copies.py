@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from tracer import instructions as ins
 from tracer.intrinsics.ptx.grammar import Modifiers, form
+from tracer.intrinsics.ptx.types import BITS
 
 _HINT = "[cache_hint=L2::cache_hint]"
-_POLICY = "policy:b64 if cache_hint"
+_POLICY = "policy:u64 if cache_hint"
 _BY_BARRIER = "<completion=mbarrier::complete_tx::bytes>"
 _BY_GROUP = "<completion=bulk_group>"
 _MULTICAST = "[multicast=multicast::cluster]"
 _MASK = "cta_mask:b16 if multicast"
+_LETTER = {"multicast::cluster": "sm_90a+"}         # ptxas warns of it elsewhere
 
 
 # ---- cp.async
@@ -35,7 +37,7 @@ form(ins.CP_ASYNC_MBARRIER_ARRIVE, "cp.async.mbarrier.arrive [noinc] [space=shar
 _FROM_GLOBAL = "<src_space=global>"
 _FROM_SHARED = "<src_space=shared::cta>"
 form(ins.BULK, f"cp.async.bulk <dst_space=shared::cluster> {_FROM_GLOBAL} {_BY_BARRIER} {_MULTICAST} {_HINT}",
-     f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_MASK}, {_POLICY}")
+     f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_MASK}, {_POLICY}", newer=_LETTER)
 form(ins.BULK, f"cp.async.bulk <dst_space=shared::cta> {_FROM_GLOBAL} {_BY_BARRIER} {_HINT}",
      f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_POLICY}")
 form(ins.BULK, f"cp.async.bulk <dst_space=shared::cluster> {_FROM_SHARED} {_BY_BARRIER}",
@@ -64,7 +66,7 @@ def _reduces(table: dict[str, str]) -> Callable[[Modifiers, Callable[[str], None
 
 
 _OPS = "<op=add|min|max|inc|dec|and|or|xor>"
-form(ins.BULK_REDUCE, f"cp.reduce.async.bulk <dst_space=shared::cluster> {_FROM_SHARED} {_BY_BARRIER} {_OPS} <type=s32|u32|s64|u64|b32>",
+form(ins.BULK_REDUCE, f"cp.reduce.async.bulk <dst_space=shared::cluster> {_FROM_SHARED} {_BY_BARRIER} {_OPS} <type=s32|u32|u64|b32>",
      "[dst@dst_space], [src@src_space], size:u32, [bar@dst_space]", check=_reduces(_IN_CLUSTER))
 form(ins.BULK_REDUCE, f"cp.reduce.async.bulk <dst_space=global> {_FROM_SHARED} {_BY_GROUP} {_HINT} {_OPS} [noftz] "
      "<type=f16|bf16|b32|u32|s32|b64|u64|s64|f32|f64>", f"[dst@dst_space], [src@src_space], size:u32, {_POLICY}", check=_reduces(_IN_GLOBAL))
@@ -75,7 +77,7 @@ _DIM = "<dim=1d|2d|3d|4d|5d>"
 _PAIR = "[cta_group=cta_group::1|cta_group::2]"
 _PAIRED = {"cta_group::1": "sm_100a", "cta_group::2": "sm_100a"}
 form(ins.TENSOR_LOAD, f"cp.async.bulk.tensor {_DIM} <dst_space=shared::cluster> {_FROM_GLOBAL} [tile] {_BY_BARRIER} {_MULTICAST} {_PAIR} {_HINT}",
-     f"[dst@dst_space], [map, {{at:s32*dim}}], [bar@shared], {_MASK}, {_POLICY}", newer=_PAIRED)
+     f"[dst@dst_space], [map, {{at:s32*dim}}], [bar@shared], {_MASK}, {_POLICY}", newer={**_PAIRED, **_LETTER})
 form(ins.TENSOR_LOAD, f"cp.async.bulk.tensor {_DIM} <dst_space=shared::cta> {_FROM_GLOBAL} [tile] {_BY_BARRIER} {_PAIR} {_HINT}",
      f"[dst@dst_space], [map, {{at:s32*dim}}], [bar@shared], {_POLICY}", newer=_PAIRED)
 form(ins.TENSOR_STORE, f"cp.async.bulk.tensor {_DIM} <dst_space=global> {_FROM_SHARED} [tile] {_BY_GROUP} {_HINT}",
@@ -89,8 +91,15 @@ form(ins.PREFETCH_TENSORMAP, "prefetch.tensormap", "[map]")
 
 _REMOTE = "<space=shared::cluster>"
 _NUMBERS = "b32|b64|u32|u64|s32|s64|f32|f64"
-form(ins.ST_ASYNC, f"st.async [sem=weak] {_REMOTE} {_BY_BARRIER} [vec=v2|v4] <type={_NUMBERS}>", "[dst], {value:type*vec}, [bar]")
-form(ins.RED_ASYNC, f"red.async <sem=relaxed> <scope=cluster> {_REMOTE} {_BY_BARRIER} {_OPS} <type=u32|s32|u64|s64|b32>", "[dst], value:type, [bar]",
+def _sixteen_bytes(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+    vec, element = modifiers.get("vec", 1), modifiers["type"]
+    if vec * BITS[element] > 128:
+        fail(f"a vector has at most 16 bytes; .v{vec} of {element} has {vec * BITS[element] // 8}")
+
+
+form(ins.ST_ASYNC, f"st.async [sem=weak] {_REMOTE} {_BY_BARRIER} [vec=v2|v4] <type={_NUMBERS}>", "[dst], {value:type*vec}, [bar]",
+     check=_sixteen_bytes)
+form(ins.RED_ASYNC, f"red.async <sem=relaxed> <scope=cluster> {_REMOTE} {_BY_BARRIER} {_OPS} <type=u32|s32|u64|b32>", "[dst], value:type, [bar]",
      check=_reduces(_IN_CLUSTER))
 form(ins.MAPA, "mapa <space=shared::cluster> <type=u32>", "d:u32, a, rank:u32", computes=True)
 form(ins.MAPA, "mapa <type=u64>", "d:u64, a, rank:u32", computes=True)

@@ -12,7 +12,7 @@ _SCOPE = "[scope=cta|cluster|gpu|sys]"
 _SPACE = "[space=global|shared|shared::cta|shared::cluster]"
 _L1 = "[L1=L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate]"
 _HINT = "[cache_hint=L2::cache_hint]"
-_POLICY = "policy:b64 if cache_hint"
+_POLICY = "policy:u64 if cache_hint"
 _TYPES = "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"
 _NEWER = {"cluster": "sm_90", "shared::cluster": "sm_90", "shared::cta": "sm_90", "L2::cache_hint": "sm_80", "L2::256B": "sm_80"}
 
@@ -27,6 +27,8 @@ def _ordered(*strong: str) -> Callable[[Modifiers, Callable[[str], None]], None]
             fail(".nc is for a weak load of global memory")
         if modifiers.get("cop") and (sem not in (None, "weak") or "L1" in modifiers):
             fail(f"the cache operator .{modifiers['cop']} stands for itself: without an order and without .L1::")
+        if (vec := modifiers.get("vec")) and vec * BITS[modifiers["type"]] > 128:
+            fail(f"a vector has at most 16 bytes; .v{vec} of {modifiers['type']} has {vec * BITS[modifiers['type']] // 8}")
         shared = str(modifiers.get("space", "")).startswith("shared")
         for hint in ("L1", "cache_hint", "prefetch"):
             if shared and hint in modifiers:
@@ -56,6 +58,8 @@ def _atomic(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
         fail("vectors are added in global memory: write .global")
     if vec and vec * BITS[element] > 128:
         fail(f"a vector has at most 16 bytes; .v{vec} of {element} has {vec * BITS[element] // 8}")
+    if modifiers.get("cache_hint") and str(modifiers.get("space", "")).startswith("shared"):
+        fail("hints on L2 are for global memory")
     if bool(modifiers.get("noftz")) != (element in _HALVES):
         fail(f"`.noftz` is written with {', '.join(_HALVES)}, and only there; this is {element}")
 
@@ -67,15 +71,15 @@ form(ins.RED, f"red {_ATOMIC.format('relaxed|release', _SCOPE, _SPACE, _BINARY, 
      check=_atomic)
 form(ins.ATOM, f"atom {_ATOMIC.format('relaxed|acquire|release|acq_rel', _SCOPE, _SPACE, f'{_BINARY}|exch', _HINT)}",
      f"{{d:type*vec}}, [dst], {{value:type*vec}}, {_POLICY}", newer=_LATER, check=_atomic)
-form(ins.ATOM, f"atom [sem=relaxed|acquire|release|acq_rel] {_SCOPE} {_SPACE} <op=cas> {_HINT} <type=b16|b32|b64>",
-     f"d:type, [dst], compare:type, value:type, {_POLICY}", newer=_NEWER, check=_atomic)
+form(ins.ATOM, f"atom [sem=relaxed|acquire|release|acq_rel] {_SCOPE} {_SPACE} <op=cas> <type=b16|b32|b64>",
+     "d:type, [dst], compare:type, value:type", newer=_NEWER, check=_atomic)
 
 # ---- caches
 
 form(ins.PREFETCH, "prefetch [space=global] <level=L1|L2>", "[src]")
 form(ins.PREFETCH, "prefetch <space=global> <level=L2::evict_last|L2::evict_normal>", "[src]", since="sm_80")
 form(ins.CREATE_POLICY, "createpolicy.fractional <primary=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged> "
-     "[secondary=L2::evict_first|L2::evict_unchanged] (b64)", "policy:b64, fraction?:f32", computes=True)
+     "[secondary=L2::evict_first|L2::evict_unchanged] (b64)", "policy:u64, fraction?:f32", computes=True)
 
 # ---- arithmetic on two float32 in a 64-bit register
 

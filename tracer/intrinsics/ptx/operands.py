@@ -61,7 +61,7 @@ def convert(argument: Argument, value: Any, found: Match, recorder: Recorder) ->
     if argument.is_register:
         return _register(value, argument.type_in(found.modifiers), what, recorder)
     if argument.is_memory:
-        return _address(argument, value, argument.space_in(found.modifiers), what, recorder)
+        return _address(argument, value, found, what, recorder)
     return _value(value, argument.type_in(found.modifiers), what, recorder)
 
 
@@ -126,7 +126,8 @@ def _check_dtype(found: DType, wanted: str, what: str, name: str, recorder: Reco
 
 # ---- addresses
 
-def _address(argument: Argument, value: Any, space: str, what: str, recorder: Recorder) -> Node:
+def _address(argument: Argument, value: Any, found: Match, what: str, recorder: Recorder) -> Node:
+    space = argument.space_in(found.modifiers)
     where = f"{space} memory" if space else "global or shared memory"
     if isinstance(value, Cell) and value.buffer.scope in _SCOPES[space]:
         value._usable()
@@ -136,6 +137,9 @@ def _address(argument: Argument, value: Any, space: str, what: str, recorder: Re
     else:
         node = None
     if node is not None and node.op is ops.TENSOR_MAP and argument.role == "tensormap":
+        axes = len(node.attrs["map"].box)
+        if found.modifiers.get("dim", axes) != axes:
+            recorder.fail(f"{what} has {axes} axes; write .{axes}d and one coordinate for each, innermost first")
         return node
     if node is not None and node.op is ops.ADDRESS_OF:
         _check_pointer(argument, node.attrs["buffer"], space, where, what, recorder)

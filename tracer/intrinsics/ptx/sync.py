@@ -34,19 +34,20 @@ form(ins.MBARRIER_COMPLETE_TX, f"mbarrier.complete_tx {_RELAXED} {_ANY} (b64)", 
 for _arrive, _given in (("arrive", ""), ("arrive_drop", "<drop=arrive_drop>")):
     _start = "mbarrier.arrive" if not _given else f"mbarrier {_given}"
     # A barrier of another block gives no state back.
-    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:b64=_, [bar], count?:u32", newer=_REMOTE, check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar]", newer=_REMOTE, check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar], count:u32", since="sm_90", check=_paired)
     form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], count?:u32", since="sm_90", check=_paired)
-    form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} {_OWN} (b64)", "state?:b64=_, [bar], tx:u32", since="sm_90", check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar], tx:u32", since="sm_90", check=_paired)
     form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], tx:u32", since="sm_90",
          check=_paired)
-    form(ins.MBARRIER_ARRIVE, f"{_start} <noComplete=noComplete> [sem=release] [scope=cta] {_OWN} (b64)", "state:b64, [bar], count:u32",
+    form(ins.MBARRIER_ARRIVE, f"{_start} <noComplete=noComplete> [sem=release] [scope=cta] {_OWN} (b64)", "state:u64, [bar], count:u32",
          newer=_REMOTE, check=_paired)
-form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:b64", newer=_REMOTE, check=_paired)
+form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:u64", newer=_REMOTE, check=_paired)
 form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait <parity=parity> {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], phase:u32", newer=_REMOTE,
      check=_paired)
-form(ins.MBARRIER_TRY_WAIT, f"mbarrier.try_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:b64, hint?:u32", check=_paired)
+form(ins.MBARRIER_TRY_WAIT, f"mbarrier.try_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:u64, hint?:u32", check=_paired)
 form(ins.MBARRIER_TRY_WAIT, f"mbarrier.try_wait <parity=parity> {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], phase:u32, hint?:u32", check=_paired)
-form(ins.MBARRIER_PENDING_COUNT, "mbarrier.pending_count (b64)", "count:u32, state:b64", computes=True)
+form(ins.MBARRIER_PENDING_COUNT, "mbarrier.pending_count (b64)", "count:u32, state:u64", computes=True)
 
 # ---- fences
 
@@ -74,4 +75,4 @@ form(ins.CLUSTER_WAIT, "barrier.cluster.wait [sem=acquire] [aligned]")
 form(ins.SETMAXNREG, "setmaxnreg <action=inc|dec> (sync) (aligned) (u32)", "n#", limits={"n": range(24, 257, 8)})
 form(ins.LAUNCH_DEPENDENTS, "griddepcontrol.launch_dependents")
 form(ins.GRID_WAIT, "griddepcontrol.wait")
-form(ins.ELECT_SYNC, "elect.sync", "(leader:b32, elected:pred), mask:b32")
+form(ins.ELECT_SYNC, "elect.sync", "(leader:u32, elected:pred), mask:u32")
