@@ -13,13 +13,15 @@ import numpy as np
 
 from runtime.simulator.events import AsyncOperation, Observer
 from runtime.simulator.frames import Array
+from runtime.simulator.progress import Progress
 
 
 class Engines:
     """The operations under way, oldest first. `changes` counts what may have changed in memory that several threads see."""
 
-    def __init__(self, observers: tuple[Observer, ...] = (), seed: int | None = None) -> None:
+    def __init__(self, observers: tuple[Observer, ...] = (), seed: int | None = None, progress: Progress | None = None) -> None:
         self.observers = observers
+        self.progress = progress or Progress("", 0)
         self.random = None if seed is None else Random(seed)
         self.pending: dict[AsyncOperation, None] = {}
         self.changes = 0

@@ -24,6 +24,7 @@ def run_lockstep(program: Program, launch: Launch, blocks: Array, memory: dict[S
     """Run the blocks, chunk after chunk in their order. Returns notes."""
     notes: list[str] = []
     for chunk in _chunks(blocks, launch.threads, layout.bytes + launch.threads * program.bytes_per_thread):
+        engines.progress.start(len(chunk))
         for observer in engines.observers:
             observer.start(chunk)
         space = shared_space(layout, checks, len(chunk))

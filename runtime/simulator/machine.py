@@ -17,29 +17,33 @@ report notes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from codegen.lowered import DeviceHalf
-from runtime.simulator import access, atomics, barriers, bits, control, convergent, order, votes  # noqa: F401  (they register their statements)
+from runtime.simulator import access, atomics, barriers, bits, control, convergent, matrix, order, packed, votes  # noqa: F401  (they register their statements)
 from runtime.simulator.agent import Launch
+from runtime.simulator.counting import report_of
 from runtime.simulator.engines import Engines
 from runtime.simulator.events import Observer
 from runtime.simulator.frames import Array
 from runtime.simulator.lockstep import run_lockstep
 from runtime.simulator.memory import Layout, global_memories, layout_of
+from runtime.simulator.profile import Profile
 from runtime.simulator.program import Program, program_of
-from runtime.simulator.report import AccessCount, Report
+from runtime.simulator.progress import Progress
+from runtime.simulator.report import Report
 from runtime.simulator.scheduler import run_warps
 from symbolic.integers import substitute
 from tracer.addressing import cells_in
-from tracer.ir import Buffer, Extents, Node
+from tracer.ir import Buffer, Node
 
 
 def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], arrays: Mapping[Buffer, Array],
              values: Mapping[Node, Any], *, checks: bool = True, blocks: Iterable[int] | None = None,
-             observers: Iterable[Observer] = (), seed: int | None = None) -> Report:
+             observers: Iterable[Observer] = (), seed: int | None = None, profile: bool = False) -> Report:
     """Run the kernel `half` on `grid` x `block` threads; stores go through to `arrays`.
 
     * `arrays`: for each parameter's buffer a flat view of its storage, element 0 where the data pointer points.
@@ -47,6 +51,7 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
     * `observers` are told of everything that happens (see `events`).
     * `blocks`: linear numbers (x fastest) of the blocks to run; all of them if None. Of a cluster all blocks run if one does.
     * `seed`: of another legal order of warps and of asynchronous operations.
+    * `profile`: the report also has what accesses cost (`profile`).
 
     Raises a `SimulationError` for what the kernel does wrong (see the module), `NotSupportedError` for what cannot be
     simulated yet; the latter before anything ran.
@@ -54,14 +59,20 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
     program = program_of(half, checks)
     launch = Launch(_three(grid), _three(block), _three(tuple(size.value for size in half.lowered.function.launch.cluster or ())))
     memory = global_memories({buffer.storage: array for buffer, array in arrays.items()})
-    engines = Engines(tuple(observers), seed)
+    seen = Profile(launch.threads) if profile else None
+    chosen = _chosen(blocks, launch.grid)
+    engines = Engines((*observers, seen) if seen is not None else tuple(observers), seed, Progress(half.name, len(chosen)))
     counts = [0] * len(program.counters)
     run = run_warps if program.warps else run_lockstep
-    with np.errstate(all="ignore"):
-        notes = run(program, launch, _chosen(blocks, launch.grid), memory, _layout(program, values), values, engines, checks, counts)
+    try:
+        with np.errstate(all="ignore"):
+            notes = run(program, launch, chosen, memory, _layout(program, values), values, engines, checks, counts)
+    finally:
+        engines.progress.end()
     for observer in engines.observers:
         observer.end()
-    return _report(half, grid, block, program, counts, list(dict.fromkeys(notes)))
+    sample = (len(chosen), prod(launch.grid)) if len(chosen) != prod(launch.grid) else None
+    return report_of(half, grid, block, program.counters, counts, list(dict.fromkeys(notes)), seen, sample)
 
 
 def _three(extents: tuple[int, ...]) -> tuple[int, int, int]:
@@ -81,15 +92,3 @@ def _layout(program: Program, values: Mapping[Node, Any]) -> Layout:
     """Where the allocations lie in a block's shared memory; the size of dynamic ones may depend on extents."""
     known = {node.sym: int(value) for node, value in values.items() if node.sym is not None}
     return layout_of((storage, substitute(cells_in(storage), known).value) for storage in program.shared)
-
-
-def _report(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], program: Program, counts: list[int], notes: list[str]) -> Report:
-    report = Report(half.name, Extents(grid), Extents(block), notes=notes)
-    for (node, kind), count in reversed(list(zip(program.counters, counts))):
-        report.instructions[node.op.name] = report.instructions.get(node.op.name, 0) + count
-        if kind is not None:
-            buffer: Buffer = node.attrs["buffer"]
-            value = node.dtype or node.operands[-1].dtype
-            assert value is not None
-            report.accesses.append(AccessCount(buffer.name, buffer.scope, kind, node.location, value.bytes, count))
-    return report

@@ -74,6 +74,7 @@ class Scheduler:
         return self.engines.random.sample(self.running, len(self.running))
 
     def _start(self, numbers: list[int]) -> None:
+        self.engines.progress.start(len(numbers))
         cluster = Cluster(self.launch, numbers, self.layout, self.memory, self.engines, self.counts, self.checks)
         for block in cluster.blocks:
             for observer in self.engines.observers:

@@ -10,7 +10,7 @@ from runtime.simulator import Report, simulate
 from symbolic.integers import substitute
 
 
-def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None, observers: Any = ()) -> Report:
+def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None, observers: Any = (), profile: bool = False) -> Report:
     """Arguments in parameter order: C-contiguous arrays and scalars. Extents must stand bare in some shape."""
     function = kernel.function
     arrays, values, known = {}, {}, {}
@@ -25,7 +25,8 @@ def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None, observ
         if node in values:
             known.setdefault(symbol, int(values[node]))
     grid, block = ([substitute(size, known).value for size in sizes] for sizes in (function.launch.grid, function.launch.block))
-    return simulate(kernel.half, tuple(grid) or (1,), tuple(block), arrays, values, checks=checks, blocks=blocks, observers=observers)
+    return simulate(kernel.half, tuple(grid) or (1,), tuple(block), arrays, values, checks=checks, blocks=blocks, observers=observers,
+                    profile=profile)
 
 
 def random(dtype: Any, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
