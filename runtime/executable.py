@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from codegen.architecture import check
@@ -12,7 +12,12 @@ from runtime.device import device
 from tracer.errors import CompileError, LaunchError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def never(*_: Any) -> bool:
+    """The short way of what has none."""
+    return False
+
+
+@dataclass(slots=True, eq=False)
 class Executable:
     """Machine code for one architecture, and what the compiler said of it. Call it with CUDA arrays to run it.
 
@@ -27,14 +32,22 @@ class Executable:
     compiler: str
     resources: Resources
     log: str
+    options: tuple[str, ...] = ()
+    memo: dict[Any, Any] = field(default_factory=dict)      # what the runtime keeps for its calls
+    again: Callable[..., bool] = never                      # the short way; see `codegen.host.again`
 
     def __repr__(self) -> str:
         return f"<executable {self.entry} for {self.arch}, {self.resources.registers} registers, by {self.compiler}>"
 
     def __call__(self, *args: Any, stream: Any = None) -> None:
         """Run on CUDA arrays, as the kernel itself would. Raises `ArgumentError` and `LaunchError` before anything runs."""
-        from runtime.launcher import call  # which compiles, and so imports this module
-        call(self.kernel, args, stream, using=self)
+        if stream is not None or not self.again(*args):
+            from runtime.launcher import call  # which compiles, and so imports this module
+            call(self.kernel, args, stream, using=self)
+
+    def wide(self) -> Executable:
+        """The build of the same kernel, architecture and options whose indices have 64 bits."""
+        return compile(self.kernel.wide, self.arch, self.options)
 
 
 def compile(kernel: Any, arch: str | None = None, options: Sequence[str] = ()) -> Executable:
@@ -54,6 +67,7 @@ def compile(kernel: Any, arch: str | None = None, options: Sequence[str] = ()) -
     if made is None:
         cuda = kernel.cuda
         cubin = compile_cubin(cuda.text, cuda.entry, arch, cuda.lines, options)
-        made = Executable(kernel, cubin.code, arch, cuda.text, cuda.entry, cubin.compiler, cubin.resources, cubin.log)
+        made = Executable(kernel, cubin.code, arch, cuda.text, cuda.entry, cubin.compiler, cubin.resources, cubin.log,
+                          tuple(options))
         kernel.memo[("executable", arch, *options)] = made
     return made

@@ -33,31 +33,56 @@ class _Place:
     loops: Mapping[Int, Node]
 
 
-def index_check(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], Sequence[int], str], None]:
-    """The check of one kernel: `check(values of index_symbols(half), grid, block, signature)`.
+def index_check(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], Sequence[int]], bool]:
+    """`fits(values of index_symbols(half), grid, block)`: whether no index of this launch leaves its dtype. Remembers what did not."""
+    problems = index_problems(half)
+    passed: set[Any] = set()
 
-    Raises `LaunchError`, naming the expression and its line, where an index can leave its dtype. Remembers what passed.
+    def fits(values: tuple[int, ...], grid: Sequence[int], block: Sequence[int]) -> bool:
+        launch = (values, tuple(grid), tuple(block))
+        if launch in passed or 0 in grid:
+            return True
+        if next(problems(*launch), None) is not None:
+            return False
+        if len(passed) >= _REMEMBERED:
+            passed.clear()
+        passed.add(launch)
+        return True
+
+    return fits
+
+
+def wide_index_check(kernel: Any) -> Callable[[tuple[int, ...], Sequence[int], Sequence[int], str], None]:
+    """`check(values, grid, block, signature)` of the build with 64-bit indices: raises `LaunchError` where they do not do either.
+
+    That is where a value beyond int32 is used as one: stored, or computed with data.
     """
+    made: list[Callable[..., Iterator[str]]] = []
+
+    def check(values: tuple[int, ...], grid: Sequence[int], block: Sequence[int], signature: str) -> None:
+        if not made:
+            made.append(index_problems(kernel.wide.half))
+        for problem in made[0](values, grid, block):
+            raise LaunchError(f"{problem}, when calling `{signature}`")
+
+    return check
+
+
+def index_problems(half: DeviceHalf) -> Callable[[tuple[int, ...], Sequence[int], Sequence[int]], Iterator[str]]:
+    """`problems(values, grid, block)`: what can leave its dtype in one launch, in words, with the line of each."""
     function = half.lowered.function
     assumed = set(function.assumed_exact)
     places = [place for region in (function.host, function.device) for place in _places(region, assumed, (), {})]
     symbols = index_symbols(half)
     named = [*function.atoms.values(), *function.scope_ids]     # a hardware index goes by the author's name for it
     names = {node.sym: node.name for node in named if node.name and node.sym is not None}
-    passed: set[Any] = set()
 
-    def check(values: tuple[int, ...], grid: Sequence[int], block: Sequence[int], signature: str) -> None:
-        call = (values, tuple(grid), tuple(block))
-        if call in passed or 0 in grid:
-            return
+    def problems(values: tuple[int, ...], grid: Sequence[int], block: Sequence[int]) -> Iterator[str]:
         fixed = dict(zip(symbols, values))
         for place in places:
-            _check_place(place, _Launch(function, fixed, grid, block), names, signature)
-        if len(passed) >= _REMEMBERED:
-            passed.clear()
-        passed.add(call)
+            yield from _problem(place, _Launch(function, fixed, grid, block), names)
 
-    return check
+    return problems
 
 
 def _places(region: Region, assumed: set[Node], conditions: tuple[Int, ...], loops: Mapping[Int, Node]) -> Iterator[_Place]:
@@ -122,7 +147,7 @@ class _Launch:
                          si.land(si.le(first, symbol), si.lt(symbol, last)))
 
 
-def _check_place(place: _Place, launch: _Launch, names: Mapping[Int, str], signature: str) -> None:
+def _problem(place: _Place, launch: _Launch, names: Mapping[Int, str]) -> Iterator[str]:
     node, fixed = place.node, launch.fixed
     assert node.sym is not None and node.dtype is not None
     value = si.substitute(node.sym, fixed)
@@ -141,7 +166,5 @@ def _check_place(place: _Place, launch: _Launch, names: Mapping[Int, str], signa
     reach = next(str(end) for end, out in ((high, high is None or high > greatest), (low, low is None or low < least)) if out)
     given = ", ".join(f"{names.get(symbol, symbol.name)} = {value}" for symbol, value in fixed.items())
     where = f" at {node.location.short}" if node.location else ""
-    raise LaunchError(
-        f"the index arithmetic `{text(node.sym, names)}`{where} can reach {reach}{' with ' * bool(given)}{given}, which is outside "
-        f"{node.dtype}; 64-bit index builds are not supported in this version: compute it in int64 "
-        f"(.astype('int64')), when calling `{signature}`")
+    use = f", which is used as {'an' if node.dtype.name[0] in 'iu' else 'a'} {node.dtype}" if node.op is ops.CAST else f", outside {node.dtype}"
+    yield f"the index arithmetic `{text(node.sym, names)}`{where} can reach {reach}{' with ' * bool(given)}{given}{use}"

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import builtins
 import linecache
-import struct
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
-
-import numpy as np
+from types import CodeType
+from typing import Any
 
 from codegen import host
-from codegen.lowered import DeviceHalf
-from runtime import arguments
-from runtime.device import Parameters, device, stream_handle
+from codegen.host import LaunchShape
+from runtime import arguments, forms
+from runtime.device import device
+from runtime.driver import bindings
 from runtime.executable import Executable, compile
-from runtime.indices import index_check
+from runtime.forms import Form, Forms
+from runtime.indices import index_check, wide_index_check
+from runtime.loaded import Traits, configuration
+from runtime.narrow import narrow
+from runtime.parameters import TENSOR_MAP, Packing
 from runtime.simulator import simulate as run_simulator
+from runtime.streams import current_stream, stream_handle
+from runtime.tensor_maps import encoded
 from tracer import errors
-from tracer.dtypes import DType
-from tracer.errors import ArgumentValueError, NotSupportedError
-
-Extent: TypeAlias = "tuple[int, int, int]"
+from tracer.errors import ArgumentValueError
 
 
 def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable | None = None) -> None:
@@ -35,20 +38,17 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
     On a GPU it is enqueued on `stream`, by default the stream on which the arrays' framework works now, from the executable
     `using`, by default one compiled for that GPU. Raises `ArgumentError` or `LaunchError` before anything runs.
     """
-    chosen = current_stream(args) if stream is None else stream
+    chosen = current_stream(args) if stream is None else stream_handle(stream)
 
-    def launch(ordinal: int | None, grid: Extent, block: Extent, shared: int, values: Sequence[Any], known: Sequence[Any]) -> None:
+    def launch(ordinal: int | None, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any]) -> None:
         if ordinal is not None:
-            _refuse_unsupported(kernel.half)
-            executable = using or compile(kernel, device(ordinal).arch)
-            loaded = device(ordinal).load(executable.cubin, executable.entry)
-            loaded.launch(grid, block, shared, _packing(kernel).pack(values), chosen)
+            _launch(kernel, using, ordinal, shape, values, known, chosen, args)
         elif using is None:
-            _simulate(kernel.half, grid, block, values, known, True)
+            _simulate(kernel, shape, values, known, True)
         else:
             raise ArgumentValueError(f"{kernel.function.name}: an executable runs on CUDA arrays; these are in host memory")
 
-    host_function(kernel)(partial(arguments.array_of, stream=stream_handle(chosen)), launch, *args)
+    host_function(kernel)(partial(arguments.array_of, stream=chosen), launch, *args)
 
 
 def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
@@ -58,12 +58,11 @@ def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] |
     Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them) and `SimulationError` for what the kernel
     does wrong. Returns None for an empty grid.
     """
-    def launch(ordinal: int | None, own: Extent, block: Extent, shared: int, values: Sequence[Any], known: Sequence[Any]) -> Any:
+    def launch(ordinal: int | None, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any]) -> Any:
         if ordinal is not None:
             raise ArgumentValueError(f"{kernel.function.name}: the simulator takes arrays in host memory, such as NumPy's; "
                                      f"these are on cuda:{ordinal}")
-        x, y, z = own if grid is None else (*grid, 1, 1)[:3]
-        return _simulate(kernel.half, (x, y, z), block, values, known, checks, observers)
+        return _simulate(kernel, shape, values, known, checks, grid, observers)
 
     return host_function(kernel)(arguments.array_of, launch, *args)
 
@@ -74,24 +73,27 @@ def host_function(kernel: Any) -> Callable[..., Any]:
     """The host half of `kernel`, compiled once. Tracebacks show its lines."""
     made: Callable[..., Any] | None = kernel.memo.get("host")
     if made is None:
-        made = kernel.memo["host"] = load_host(kernel.half)
+        half = kernel.half
+        helpers = {
+            "number_of": arguments.number_of, "what": arguments.what, "held": arguments.held, "overlap": arguments.overlap,
+            "narrow": narrow,
+            "strides_differ": arguments.strides_differ, "indices_fit": index_check(half), "LaunchShape": LaunchShape,
+            "check_wide_indices": wide_index_check(kernel), "truncdiv": _truncdiv, "truncmod": _truncmod,
+            **{name: getattr(errors, name) for name in host.HELPERS if name.endswith("Error")},
+        }
+        exec(_host_code(kernel), helpers)
+        made = kernel.memo["host"] = helpers[host.entry_name(half)]
     return made
 
 
-def load_host(half: DeviceHalf) -> Callable[..., Any]:
-    """The function that `codegen.host.host_source(half)` defines."""
-    source = host.host_source(half)
-    name = f"<host half of {half.lowered.function.name}, {id(half):x}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    helpers = {
-        "number_of": arguments.number_of, "what": arguments.what, "held": arguments.held, "overlap": arguments.overlap,
-        "strides_differ": arguments.strides_differ, "check_indices": index_check(half), "truncdiv": _truncdiv,
-        "truncmod": _truncmod,
-        **{name: getattr(errors, name) for name in host.HELPERS if name.endswith("Error")},
-    }
-    exec(builtins.compile(source, name, "exec"), helpers)
-    function: Callable[..., Any] = helpers[host.entry_name(half)]
-    return function
+def _host_code(kernel: Any) -> CodeType:
+    made: CodeType | None = kernel.memo.get("host code")
+    if made is None:
+        source = host.host_source(kernel.half)
+        name = f"<host half of {kernel.function.name}, {id(kernel):x}>"
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        made = kernel.memo["host code"] = builtins.compile(source, name, "exec")
+    return made
 
 
 def _truncdiv(a: int, b: int) -> int:
@@ -102,73 +104,77 @@ def _truncmod(a: int, b: int) -> int:
     return a - b * _truncdiv(a, b)
 
 
-# ---- running -----------------------------------------------------------------------------------------------------------
+# ---- the simulator -----------------------------------------------------------------------------------------------------
 
-def _simulate(half: DeviceHalf, grid: Extent, block: Extent, values: Sequence[Any], known: Sequence[Any], checks: bool,
-              observers: Sequence[Any] = ()) -> Any:
+def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any], checks: bool,
+              grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
+    half = kernel.wide.half if shape.wide else kernel.half
+    x, y, z = shape.grid if grid is None else (*grid, 1, 1)[:3]
     views = {}
     for argument, value in zip(half.arguments, values):
         if argument.buffer is not None:
             array, _, offset, size = value
             views[argument.buffer] = arguments.storage_view(array, offset, size)
-    return run_simulator(half, grid, block, views, dict(zip(host.known_nodes(half), known)), checks=checks, observers=observers)
+    return run_simulator(half, (x, y, z), shape.block, views, dict(zip(host.known_nodes(half), known)), checks=checks, observers=observers)
 
 
-def current_stream(args: Sequence[Any]) -> int:
-    """The stream on which the frameworks of the arrays among `args` work now; the legacy default stream for none.
+# ---- a GPU -------------------------------------------------------------------------------------------------------------
 
-    Raises `ArgumentValueError` where two of them work on different streams.
-    """
-    found: dict[int, str] = {}
-    for argument in args:
-        kind = arguments.kind_of(type(argument))
-        handle = None if kind is None else kind.stream(argument)
-        if kind is not None and handle is not None:
-            found.setdefault(handle, kind.name)
-    if len(found) > 1:
-        told = ", ".join(f"{name} on {handle:#x}" for handle, name in found.items())
-        raise ArgumentValueError(f"the arrays' current streams differ ({told}); say which one to launch on with stream=")
-    return next(iter(found), 0)
-
-
-_ATTRIBUTES = {"tirx.programmatic_dependent_launch": "programmatic dependent launch",
-               "tirx.cooperative_launch": "cooperative launch"}
-
-
-def _refuse_unsupported(half: DeviceHalf) -> None:
-    function = half.lowered.function
-    asked = [words for key, words in _ATTRIBUTES.items() if function.attrs.get(key)]
-    asked += ["a cluster"] * (function.launch.cluster is not None)
-    asked += ["a preferred cluster"] * (function.launch.preferred_cluster is not None)
-    if asked:
-        raise NotSupportedError(f"{function.name}: launching with {' and '.join(asked)} on a GPU is not supported in this version")
+def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any],
+            stream: int, args: Sequence[Any]) -> None:
+    build = kernel.wide if shape.wide else kernel
+    gpu = device(ordinal)
+    if using is None:
+        executable = compile(build, gpu.arch)
+    else:
+        executable = using.wide() if shape.wide else using
+    loaded = gpu.load(executable.cubin, executable.entry)
+    traits, packing = _traits(kernel), _packing(build)
+    parameters = packing.filled([_plain(argument, value) for argument, value in zip(build.half.arguments, values)])
+    try:
+        loaded.launch(shape, traits, parameters, stream)
+    finally:
+        packing.release(parameters)
+    kept = _forms(kernel, kernel if using is None else using)
+    tensors = () if kept is None else tuple(args[i] for i in kept.ready.tensors)
+    fixed = () if kept is None else tuple(known[i] for i in kept.ready.fixed)
+    key = None if kept is None else forms.form_key(tensors, fixed)
+    if kept is not None and key is not None:
+        arrays = [arguments.array_of(tensors[i]) for i in kept.ready.arrays]
+        numbers = (*(known[i] for i in kept.ready.known), *(a.span * a.itemsize for a in arrays if not isinstance(a, str)))
+        kept.add(Form(key, tensors, fixed, numbers, ordinal, stream, configuration(shape, traits, stream), loaded.function, packing))
 
 
-def _packing(kernel: Any) -> Packing:
-    made: Packing | None = kernel.memo.get("packing")
+def _plain(argument: Any, value: Any) -> Any:
+    """An argument as it goes into the parameter buffer."""
+    if argument.buffer is not None:
+        return value[1]
+    return encoded(argument.tensor_map, *value) if argument.tensor_map is not None else value
+
+
+def _traits(kernel: Any) -> Traits:
+    asked = kernel.function.attrs
+    return Traits(bool(asked.get("tirx.programmatic_dependent_launch")), bool(asked.get("tirx.cooperative_launch")))
+
+
+def _packing(build: Any) -> Packing:
+    made: Packing | None = build.memo.get("packing")
     if made is None:
-        made = kernel.memo["packing"] = Packing([a.node.dtype if a.node is not None else None for a in kernel.half.arguments])
+        made = build.memo["packing"] = Packing([
+            TENSOR_MAP if a.tensor_map is not None else None if a.node is None else a.node.dtype for a in build.half.arguments])
     return made
 
 
-class Packing:
-    """How a kernel's arguments lie in its parameter buffer: each aligned to its own size, as in a C struct.
-
-    One dtype an argument, None for a pointer.
-    """
-
-    _CODES = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
-              "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}
-
-    def __init__(self, dtypes: Sequence[DType | None]) -> None:
-        codes = ["P" if kind is None else self._CODES[kind.name] for kind in dtypes]
-        self._struct = struct.Struct("@" + "".join(codes))
-        self._offsets = tuple(struct.calcsize("@" + "".join(codes[:i + 1])) - struct.calcsize(code) for i, code in enumerate(codes))
-        self._bits = [i for i, kind in enumerate(dtypes) if kind is not None and kind.name == "bfloat16"]
-
-    def pack(self, values: Sequence[Any]) -> Parameters:
-        """The parameter buffer for what the host half hands to its `launch`."""
-        plain = [value[1] if type(value) is tuple else value for value in values]
-        for i in self._bits:
-            plain[i] = int(np.asarray(plain[i]).view(np.uint16))
-        return Parameters(self._struct.pack(*plain), self._offsets)
+def _forms(kernel: Any, owner: Any) -> Forms | None:
+    """The forms of calls of `owner`, the kernel or an executable of it; None where there is no short way. Sets its `again`."""
+    if "forms" not in owner.memo:
+        ready = host.ready(kernel.half)
+        owner.memo["forms"] = None if ready is None or "torch" not in sys.modules else Forms(ready)
+        kept: Forms | None = owner.memo["forms"]
+        if kept is not None:
+            scope = {"forms": kept.idle, "another": kept.another, "current_stream": forms.current_stream(),
+                     "enqueue": bindings().cuLaunchKernelEx, "SUCCESS": bindings().CUresult.CUDA_SUCCESS}
+            exec(_host_code(kernel), scope)
+            owner.again = scope[host.again_name(kernel.half)]
+    found: Forms | None = owner.memo["forms"]
+    return found

@@ -163,12 +163,17 @@ def _check_extents(function: Function) -> None:
                          "use it in the shape of a buffer parameter, or make it a scalar parameter")
 
 
+def _never(*_: Any) -> bool:
+    return False
+
+
 class Kernel:
     """A traced function: it can be printed, inspected, simulated, compiled and called."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.memo: dict[Any, Any] = {}       # what the runtime keeps for this kernel (compiled modules, launchers)
+        self.again: Callable[..., bool] = _never     # the short way of a call like an earlier one; the runtime sets it
         self.__name__ = function.name
 
     def __repr__(self) -> str:
@@ -223,6 +228,12 @@ class Kernel:
         from codegen.split import public_launch
         return public_launch(self.function)
 
+    @cached_property
+    def wide(self) -> Any:
+        """The same kernel with 64-bit indices, for arrays of more than 2**31 elements; a call takes it where it needs it."""
+        from codegen.wide import widened
+        return Kernel(widened(self.function))
+
     @property
     def minimum_arch(self) -> str:
         """The first architecture that has every operation of the kernel: "sm_75" where nothing asks for more."""
@@ -241,10 +252,11 @@ class Kernel:
         import runtime
         return runtime.compile(self, arch, options)
 
-    def __call__(self, *args: Any, stream: Any = None) -> Any:
+    def __call__(self, *args: Any, stream: Any = None) -> None:
         """Run on the arguments: NumPy arrays on the simulator, CUDA arrays on their GPU."""
-        import runtime
-        return runtime.call(self, args, stream)
+        if stream is not None or not self.again(*args):
+            import runtime
+            runtime.call(self, args, stream)
 
     def simulate(self, *args: Any, checks: bool = True, grid: Any = None) -> Any:
         """Run on the simulator and return its report."""

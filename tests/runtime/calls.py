@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from codegen.host import LaunchShape
 from runtime.arguments import array_of
 from runtime.launcher import host_function
 
@@ -10,14 +11,12 @@ class Call(NamedTuple):
     """What the host half handed to `launch`; `values` has (address, offset, size) for an array."""
 
     device: int | None
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: int
+    shape: LaunchShape
     values: tuple[Any, ...]
 
 
 def recorded(kernel: Any, *args: Any, array: Any = array_of) -> Call | None:
     """The launch that this call would make; None for an empty grid."""
-    def launch(device, grid, block, shared, values, known):
-        return Call(device, grid, block, shared, tuple(v[1:] if type(v) is tuple else v for v in values))
+    def launch(device, shape, values, known):
+        return Call(device, shape, tuple(v[1:] if type(v) is tuple else v for v in values))
     return host_function(kernel)(array, launch, *args)

@@ -1,5 +1,6 @@
 """From the host half to a launch: parameter buffers, streams, executables; and what importing does not import."""
 
+import ctypes
 import struct
 import subprocess
 import sys
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 
 import runtime
-from runtime import arguments, compiler, device, launcher
+from codegen.host import LaunchShape
+from runtime import arguments, compiler, device, driver, launcher
 from runtime.arguments import array_of
 from runtime.compiler import Compiler
 from runtime.executable import Executable
-from runtime.launcher import Packing, current_stream
+from runtime.loaded import Traits
+from runtime.parameters import TENSOR_MAP, Packing
+from runtime.streams import current_stream, stream_handle
 from tests.runtime.kernels import scale
 from tracer import T, trace
 from tracer.dtypes import dtype
@@ -23,7 +27,6 @@ from tracer.errors import (
     ArgumentValueError,
     CompileError,
     LaunchError,
-    NotSupportedError,
 )
 
 # ---- parameters -----------------------------------------------------------------------------------------------------------
@@ -31,23 +34,44 @@ from tracer.errors import (
 
 def test_parameters_are_aligned_each_to_its_size():
     packing = Packing([None, dtype("uint8"), dtype("float16"), dtype("bfloat16"), dtype("int64"), dtype("bool"), dtype("float32")])
-    parameters = packing.pack([("array", 0x1000, 0, 8), np.uint8(7), np.float16(1.5), ml_dtypes.bfloat16(-2.0), np.int64(-1), np.True_,
+    parameters = packing.filled([0x1000, np.uint8(7), np.float16(1.5), ml_dtypes.bfloat16(-2.0), np.int64(-1), np.True_,
                                np.float32(0.1)])
-    assert list(parameters.offsets) == [0, 8, 10, 12, 16, 24, 28]
-    assert struct.unpack_from("<Q", parameters.buffer, 0) == (0x1000,)
-    assert struct.unpack_from("<B", parameters.buffer, 8) == (7,)
-    assert struct.unpack_from("<e", parameters.buffer, 10) == (1.5,)
-    assert struct.unpack_from("<H", parameters.buffer, 12) == (0xC000,)
-    assert struct.unpack_from("<q?", parameters.buffer, 16) == (-1, True)
-    assert struct.unpack_from("<f", parameters.buffer, 28) == (float(np.float32(0.1)),)
-    assert len(parameters.buffer) == 32
+    assert packing.offsets == [0, 8, 10, 12, 16, 24, 28] and packing.size == 32
+    assert pointers_of(parameters, 7) == [ctypes.addressof(parameters.memory) + offset for offset in packing.offsets]
+    assert struct.unpack_from("<Q", parameters.memory, 0) == (0x1000,)
+    assert struct.unpack_from("<B", parameters.memory, 8) == (7,)
+    assert struct.unpack_from("<e", parameters.memory, 10) == (1.5,)
+    assert struct.unpack_from("<H", parameters.memory, 12) == (0xC000,)
+    assert struct.unpack_from("<q?", parameters.memory, 16) == (-1, True)
+    assert struct.unpack_from("<f", parameters.memory, 28) == (float(np.float32(0.1)),)
+
+
+def pointers_of(parameters, count):
+    return list((ctypes.c_void_p * count).from_address(parameters.pointers))
+
+
+def test_a_tensor_map_lies_at_a_multiple_of_64_bytes():
+    packing = Packing([None, TENSOR_MAP, dtype("float32"), TENSOR_MAP])
+    parameters = packing.filled([1, b"a" * 128, 2.0, b"b" * 128])
+    assert packing.offsets == [0, 64, 192, 256] and packing.size == 384
+    assert ctypes.addressof(parameters.memory) % 64 == 0
+    assert parameters.memory[64:192] == b"a" * 128 and parameters.memory[256:384] == b"b" * 128
+
+
+def test_launches_under_way_share_no_memory_and_later_ones_do():
+    packing = Packing([None])
+    first, second = packing.filled([1]), packing.filled([2])
+    assert first.pointers != second.pointers
+    packing.release(first)
+    assert packing.filled([3]) is first
 
 
 def test_every_scalar_that_a_kernel_can_take_can_be_packed():
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
     for name in names:
-        packed = Packing([dtype(name)]).pack([arguments.held(name, 1)])
-        assert packed.buffer == np.ones(1, dtype(name).storage).tobytes()
+        packing = Packing([dtype(name)])
+        packed = packing.filled([arguments.held(name, 1)])
+        assert packed.memory[:packing.size] == np.ones(1, dtype(name).storage).tobytes()
 
 
 # ---- streams --------------------------------------------------------------------------------------------------------------
@@ -58,13 +82,13 @@ def test_every_scalar_that_a_kernel_can_take_can_be_packed():
     (SimpleNamespace(__cuda_stream__=lambda: (0, 10), ptr=8), 10), (SimpleNamespace(__cuda_stream__=(0, 11)), 11),
 ])
 def test_what_a_stream_may_be(stream, handle):
-    assert device.stream_handle(stream) == handle
+    assert stream_handle(stream) == handle
 
 
 @pytest.mark.parametrize("stream", [True, "stream", 1.0])
 def test_what_a_stream_may_not_be(stream):
     with pytest.raises(ArgumentTypeError, match="stream: expected a CUDA stream .*, got "):
-        device.stream_handle(stream)
+        stream_handle(stream)
 
 
 def working_on(name, handle):
@@ -96,8 +120,8 @@ class Recorder:
         self.launches = []
 
     def load(self, code, entry):
-        def launch(grid, block, shared, parameters, stream):
-            self.launches.append((code, entry, grid, block, shared, parameters, stream))
+        def launch(shape, traits, parameters, stream):
+            self.launches.append((code, entry, shape, traits, bytes(parameters.memory), stream))
         return SimpleNamespace(launch=launch)
 
 
@@ -110,8 +134,8 @@ def gpu(monkeypatch, tmp_path):
         return array
 
     recorder = Recorder()
-    account = "Compiling entry function 'scale_kernel'\n 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nUsed 8 registers\n"
-    fake = Compiler("fake", "1", (), lambda source, name, options: (b"code for " + options[0].encode(), account))
+    account = "Compiling entry function '{}'\n 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nUsed 8 registers\n"
+    fake = Compiler("fake", "1", (), lambda source, name, options: (b"code for " + options[0].encode(), account.format(name[:-3])))
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setattr(arguments, "array_of", on_gpu)
     monkeypatch.setattr(launcher, "device", lambda ordinal: {1: recorder}[ordinal])
@@ -124,10 +148,10 @@ def gpu(monkeypatch, tmp_path):
 def test_a_launch_on_a_gpu(gpu):
     a, b = np.zeros(1000, "float32"), np.zeros(1000, "float32")
     scale(a, b, 2.5, stream=5)
-    (code, entry, grid, block, shared, parameters, stream), = gpu.launches
-    assert (code, entry, grid, block, shared, stream) == (
-        b"code for --gpu-architecture=sm_90a", "scale_kernel", (4, 1, 1), (256, 1, 1), 0, 5)
-    assert struct.unpack("@PPif", parameters.buffer) == (a.ctypes.data, b.ctypes.data, 1000, 2.5)
+    (code, entry, shape, traits, parameters, stream), = gpu.launches
+    assert (code, entry, shape, traits, stream) == (
+        b"code for --gpu-architecture=sm_90a", "scale_kernel", LaunchShape((4, 1, 1), (256, 1, 1), 0), Traits(), 5)
+    assert struct.unpack_from("@PPif", parameters) == (a.ctypes.data, b.ctypes.data, 1000, 2.5)
 
 
 def test_an_executable_is_compiled_once_and_can_be_called(gpu):
@@ -160,20 +184,16 @@ def test_an_executable_takes_no_host_arrays():
     assert str(caught.value) == "scale: an executable runs on CUDA arrays; these are in host memory"
 
 
-@pytest.mark.parametrize("attribute, words", [
-    ("tirx.programmatic_dependent_launch", "programmatic dependent launch"), ("tirx.cooperative_launch", "cooperative launch")])
-def test_launch_attributes_are_refused_by_name(gpu, attribute, words):
+def test_launch_attributes_reach_the_launch(gpu):
     @trace
     def alone(A: T.Buffer((8,), "float32")):
         T.device_entry()
-        T.attr({attribute: True})
+        T.attr({"tirx.programmatic_dependent_launch": True, "tirx.cooperative_launch": True})
         tx = T.thread_id([8])
         A[tx] = 1.0
 
-    with pytest.raises(NotSupportedError) as caught:
-        alone(np.zeros(8, "float32"))
-    assert str(caught.value) == f"alone: launching with {words} on a GPU is not supported in this version"
-    assert gpu.launches == []
+    alone(np.zeros(8, "float32"))
+    assert gpu.launches[0][3] == Traits(programmatic=True, cooperative=True)
 
 
 def test_compiling_for_the_present_device_needs_one(monkeypatch):
@@ -218,20 +238,20 @@ def test_tracing_printing_and_simulating_import_no_gpu_library():
 def test_a_gpu_without_its_libraries_is_an_error_that_says_what_to_install(monkeypatch):
     def absent(name):
         raise ImportError(f"No module named {name!r}")
-    monkeypatch.setattr(device.importlib, "import_module", absent)
+    monkeypatch.setattr(driver.importlib, "import_module", absent)
     monkeypatch.setattr(device, "_devices", {})
-    device.pycuda_driver.cache_clear()
-    device.bindings.cache_clear()
+    driver.pycuda_driver.cache_clear()
+    driver.bindings.cache_clear()
     with pytest.raises(LaunchError) as caught:
         device.device(0)
     assert str(caught.value) == ("a GPU launch needs PyCUDA and NVIDIA's driver: run pip install 'kernelwright[cuda]' "
                                  "(No module named 'pycuda.driver')")
-    with pytest.raises(LaunchError, match="needs cuda-bindings: run pip install"):
-        device.bindings()
+    with pytest.raises(LaunchError, match="a GPU launch needs cuda-bindings: run pip install"):
+        driver.bindings()
 
 
 def test_a_forked_child_is_told_so(monkeypatch):
-    monkeypatch.setattr(device, "_process", 1)
+    monkeypatch.setattr(driver, "_process", [1])
     with pytest.raises(LaunchError, match="this process was forked from one that had initialised CUDA"):
         device.device(0)
 
