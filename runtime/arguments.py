@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import ml_dtypes  # noqa: F401  (gives NumPy the names of bfloat16 and the float8 types)
@@ -162,10 +162,13 @@ def _rows(array: Array) -> tuple[Stride, Stride]:
 
 
 def storage_view(array: Array, offset: int, size: int) -> np.ndarray[Any, Any]:
-    """The flat view of `size` elements from `offset` elements before the first one of a host array.
+    """The flat view of `size` elements from `offset` elements before the first one of a host array; of elements that share bytes, the bytes.
 
     Stores into it go through to the array; it is read-only where the array is.
     """
+    if dtype(array.dtype).packed:
+        whole = replace(array, dtype="uint8", itemsize=1, shape=(*array.shape[:-1], array.shape[-1] // 2))
+        return storage_view(whole, offset // 2, size // 2)
     kind = dtype(array.dtype).storage
     if array.empty:
         return np.empty(size, kind)

@@ -311,8 +311,15 @@ def cast(node: Node, target: DType) -> Node:
     if node.dtype.lanes not in (1, target.lanes):
         recorder.fail(f"{node.dtype} does not convert to {target}: the lanes differ", node, kind=DTypeError)
     if node.op is ops.CONST and target.lanes == 1 and _exact_constant(node, target):
-        return recorder.constant(_converted(node.attrs["value"], target), target)
+        return recorder.constant(_converted(_held(node), target), target)
     return recorder.record(ops.CAST, [node], target)
+
+
+def _held(node: Node) -> bool | int | float:
+    """The number that a constant is: a float is rounded to its type."""
+    value, held = node.attrs["value"], node.dtype
+    assert held is not None
+    return float(np.asarray(value).astype(held.storage)) if held.is_float else value
 
 
 def _exact_constant(node: Node, target: DType) -> bool:

@@ -16,14 +16,16 @@ from runtime.simulator.agent import Agent
 from runtime.simulator.events import Touch
 from runtime.simulator.frames import Frame, Value
 from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory
-from runtime.simulator.program import Compiler, Read, Run, statement
-from symbolic.integers import Int, is_const
+from runtime.simulator.program import Compiler, Read, Run, Statement, statement
+from symbolic.integers import Int, floordiv, is_const
 from tracer import operations as op
 from tracer.addressing import cells_in
 from tracer.errors import MisalignedAccessError, NotSupportedError, OutOfBoundsError, UninitializedReadError
 from tracer.ir import Buffer, Node
+from tracer.operations import Operation
 
 VECTOR_ALIGNMENT = 16       # bytes: the widest single access of the hardware
+PACKED: dict[Operation, Statement] = {}     # loads and stores of elements that share bytes: see `packed`
 
 
 @statement(op.ALLOC)
@@ -56,11 +58,15 @@ def _decl(c: Compiler, node: Node) -> tuple[Run, bool]:
 @statement(op.LOAD)
 def _load(c: Compiler, node: Node) -> tuple[Run, bool]:
     assert node.dtype is not None
+    if node.dtype.packed:
+        return PACKED[op.LOAD](c, node)
     access = Access(c, node, "load", node.dtype.lanes)
     write, storage = c.define(node), access.element
 
     def run(agent: Agent, frame: Frame) -> None:
         memory, position = access.locate(agent, frame)
+        if memory.tracker is not None:
+            memory.tracker.touch(agent, frame, node, position, storage.itemsize, False, access.name)
         if memory.written is not None:
             access.check_written(agent, frame, memory, position)
         if agent.observers:
@@ -77,12 +83,16 @@ def _load(c: Compiler, node: Node) -> tuple[Run, bool]:
 def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
     *_, stored = node.operands
     assert stored.dtype is not None
+    if stored.dtype.packed:
+        return PACKED[op.STORE](c, node)
     value, lanes = c.narrow(stored), stored.dtype.lanes
     access = Access(c, node, "store", lanes)
     storage, polled, private = access.element, c.polls > 0, access.buffer.scope == "local"
 
     def run(agent: Agent, frame: Frame) -> None:
         memory, position = access.locate(agent, frame)
+        if memory.tracker is not None:
+            memory.tracker.touch(agent, frame, node, position, storage.itemsize, True, access.name)
         new = value(agent, frame)
         if agent.observers:
             access.tell(agent, frame, memory, position, new)
@@ -119,15 +129,19 @@ class Access:
     def __init__(self, c: Compiler, node: Node, kind: str, lanes: int, at: Node | None = None) -> None:
         flat = c.lowered.accesses[node]
         self.node, self.buffer, self.kind, self.lanes = at or node, flat.buffer, kind, lanes
-        self.element: np.dtype[Any] = flat.buffer.dtype.storage
+        self.name = f"{kind} of {flat.buffer.name}"
+        self.element: np.dtype[Any] = flat.buffer.dtype.cell
+        self.width = flat.buffer.dtype.width if at is None else 8 * self.element.itemsize       # bits of what `offsets` count
         self.counter = c.count(node, kind) if at is None else None
-        self.offsets = [c.integer(index * flat.buffer.dtype.lanes) for index in flat.written]
+        halved = flat.buffer.dtype.width != self.width      # a pointer to a byte of two elements
+        self.offsets = [c.integer(floordiv(index * flat.buffer.dtype.lanes, 2) if halved else index * flat.buffer.dtype.lanes)
+                        for index in flat.written]
         self.run = 1 if flat.lanes else lanes        # consecutive elements at each of the offsets
         self.coords = [c.integer(x) for x in flat.coords] if c.checks else []
         self.checked = list(_coordinates(c, flat.buffer, flat.coords, lanes)) if c.checks else []
         self.shapes = {x.buffer: [c.integer(n) for n in x.buffer.shape] for x in self.checked}
-        size = lanes * self.element.itemsize
-        self.alignment = min(size & -size, VECTOR_ALIGNMENT) // self.element.itemsize if self.run > 1 and c.checks else 1
+        size = lanes * self.width // 8
+        self.alignment = 8 * min(size & -size, VECTOR_ALIGNMENT) // self.width if self.run > 1 and c.checks else 1
 
     def locate(self, agent: Agent, frame: Frame) -> tuple[Memory, Position]:
         """The memory, and the elements' positions in it."""
@@ -156,17 +170,17 @@ class Access:
             self._check_coordinate(agent, frame, coordinate)
 
     def _check_offset(self, agent: Agent, frame: Frame, memory: Memory, offset: Value) -> None:
-        itemsize = self.element.itemsize
-        limit = memory.limit(itemsize) - (self.run - 1)
+        there = memory.limit(1) * 8 // self.width
+        limit = there - (self.run - 1)
         if _outside(offset, limit):
             bad = (offset < 0) | (offset >= limit)
             first = frame.first(bad, offset)
             agent.fail(OutOfBoundsError, f"{self.text(agent, frame, bad)} touches element {first + self.run - 1 if first >= 0 else first} "
-                       f"of {self.buffer.storage.name}, which has {memory.limit(itemsize)}", frame, bad, self.node)
+                       f"of {self.buffer.storage.name}, which has {there}", frame, bad, self.node)
         if self.alignment > 1 and np.any(offset % self.alignment):
             bad = np.asarray(offset % self.alignment != 0)
-            agent.fail(MisalignedAccessError, f"{self.text(agent, frame, bad)} of {self.lanes * itemsize} bytes needs an offset that is a multiple "
-                       f"of {self.alignment} elements, not {frame.first(bad, offset)}", frame, bad, self.node)
+            agent.fail(MisalignedAccessError, f"{self.text(agent, frame, bad)} of {self.lanes * self.width // 8} bytes needs an offset that is a "
+                       f"multiple of {self.alignment} elements, not {frame.first(bad, offset)}", frame, bad, self.node)
 
     def _check_coordinate(self, agent: Agent, frame: Frame, checked: _Coordinate) -> None:
         coordinate, extent = checked.read(agent, frame), checked.extent(agent, frame)

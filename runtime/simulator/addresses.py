@@ -15,6 +15,7 @@ from runtime.simulator.agent import Agent
 from runtime.simulator.frames import Array, Frame, Value
 from runtime.simulator.memory import Memory
 from runtime.simulator.program import Compiler, Run, statement
+from symbolic.integers import floordiv
 from tracer import instructions as ins
 from tracer import operations as op
 from tracer.errors import ClusterError, NotSupportedError, OutOfBoundsError
@@ -117,8 +118,10 @@ def locate_element(agent: Agent, frame: Frame, memory: Memory, offset: Value, it
 @statement(op.ADDRESS_OF)
 def _address_of(c: Compiler, node: Node) -> tuple[Run, bool]:
     flat = c.lowered.accesses[node]
-    storage, itemsize = flat.buffer.storage, flat.buffer.dtype.storage.itemsize
-    offset, counter, write = c.integer(flat.emitted * flat.buffer.dtype.lanes), c.count(node), c.define(node)
+    storage, itemsize = flat.buffer.storage, flat.buffer.dtype.cell.itemsize
+    place = flat.emitted * flat.buffer.dtype.lanes
+    offset = c.integer(floordiv(place, 2) if flat.buffer.dtype.packed else place)
+    counter, write = c.count(node), c.define(node)
     if storage.scope not in ("global", "shared", "shared.dyn"):
         raise NotSupportedError(f"the simulator has no addresses of {storage.scope} memory: {flat.buffer.name}, at {node.location}")
 

@@ -39,7 +39,7 @@ Run: TypeAlias = Callable[[Agent, Frame], Any]       # returns None, or, for con
 
 NARROW, WIDE = "narrow", "wide"
 LEAVES = frozenset({op.CONST, op.SCALAR, op.EXTENT, op.THREAD_INDEX, op.BLOCK_INDEX, op.CLUSTER_INDEX, op.CTA_IN_CLUSTER,
-                    op.SCOPE_ID, op.LOOP_VAR})
+                    op.SCOPE_ID, op.LOOP_VAR, op.TENSOR_MAP})
 
 _ACTS = Effect.WRITE | Effect.SYNC | Effect.CONVERGENT | Effect.CONTROL | Effect.OPAQUE
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.simulator import elementary
+from runtime.simulator import elementary, halves
 from runtime.simulator.conversions import WIDE_FLOATS, conversion, round_from_double, round_from_float
 from runtime.simulator.frames import Array, Value
 from tracer import operations as op
@@ -233,8 +233,11 @@ def reinterpret(node: Node) -> Function:
     lanes, storage = target.lanes, target.storage
 
     def view(x: Value) -> Value:
-        packed: Array = np.ascontiguousarray(x if source.lanes > 1 else np.asarray(x)[..., None]).view(storage)
-        return packed if lanes > 1 else packed[..., 0]
+        held: Array = np.ascontiguousarray(x if source.lanes > 1 else np.asarray(x)[..., None])
+        if source.packed:
+            held = halves.pack(held)
+        held = halves.unpack(held.view(np.uint8), storage) if target.packed else held.view(storage)
+        return held if lanes > 1 else held[..., 0]
 
     return view
 
