@@ -86,6 +86,7 @@ class Agent:
         self.splits: list[Node] = []        # the control flow, outermost first, in which only some threads run now
         self.away = np.zeros(self.lanes, np.bool_)      # left by break, continue or return
         self.returned: Array | None = None
+        self.polled: Callable[[], str] | None = None    # what the latest test that failed was about
         self.notes: list[str] = []
 
     # ---- values ------------------------------------------------------------------------------------------------------

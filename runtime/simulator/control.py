@@ -192,7 +192,7 @@ def _while(c: Compiler, node: Node) -> tuple[Run, bool]:
                 here = agent.present(here)
                 departed = True
             if watch is not None and here.count and agent.resident is not None:
-                yield Wait(agent, here, node, watch.turn(), lambda: "polls memory, which nobody changes")
+                yield Wait(agent, here, node, watch.turn(), watch.text)
         return _leave_loop(agent, frame, loop, departed)
 
     return run, True
@@ -208,6 +208,10 @@ class Watch:
         self.agent, self.polling = agent, polling
         self.turns = 0
         self.seen, self.state = agent.engines.changes, self._state()
+
+    def text(self) -> str:
+        """What is waited for, of the latest test that failed."""
+        return f"the loop polls: {self.agent.polled()}" if self.agent.polled is not None else "the loop polls memory, which nobody changes"
 
     def _state(self) -> list[bytes]:
         memories = [self.agent.memory.get(storage) for storage in self.polling.state]

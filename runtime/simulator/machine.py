@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from codegen.lowered import DeviceHalf
-from runtime.simulator import access, atomics, barriers, bits, control, convergent, matrix, order, packed, votes  # noqa: F401  (they register their statements)
+from runtime.simulator import statements  # noqa: F401  (registers them)
 from runtime.simulator.agent import Launch
 from runtime.simulator.counting import report_of
 from runtime.simulator.engines import Engines

@@ -13,6 +13,7 @@ from tracer.ir import Storage
 
 if TYPE_CHECKING:
     from runtime.simulator.barriers import ClusterBarrier, NamedBarrier
+    from runtime.simulator.mbarriers import MBarrier
 
 WARP = 32
 REGISTERS = 65536       # of a multiprocessor: CUDA C++ Programming Guide, table of technical specifications
@@ -25,7 +26,7 @@ class Cluster:
                  checks: bool) -> None:
         self.engines = engines
         self.space = shared_space(layout, checks, len(numbers))
-        self.mbarriers: dict[int, Any] = {}        # by their byte in the space
+        self.mbarriers: dict[int, MBarrier] = {}      # by their byte in the space
         self.barrier: ClusterBarrier | None = None
         self.blocks = [Block(self, rank, number, launch, memory | allocations(self.space, layout, rank), counts)
                        for rank, number in enumerate(numbers)]
