@@ -9,6 +9,8 @@ from runtime.simulator.resident import Block, Cluster
 def warp_ended(agent: Agent, block: Block) -> None:
     """A warp of the block ran to its end: barriers do not wait for it."""
     block.running.discard(agent)
+    for state in block.state.values():
+        state.warp_ended(agent)
     for barrier in block.barriers.values():
         if barrier.expected is None:
             barrier.complete_if_full()

@@ -47,7 +47,7 @@ class Registers:
 
     def places(self, agent: Agent, frame: Frame) -> list[tuple[_Run, Memory, Array]]:
         """Each run's memory and the positions (threads, operands) in it, in elements."""
-        found = []
+        found: list[tuple[_Run, Memory, Array]] = []
         lanes = frame.lanes.reshape(-1, 1)
         for run in self.runs:
             memory = agent.memory[run.storage]

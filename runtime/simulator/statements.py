@@ -9,6 +9,7 @@ from runtime.simulator import (  # noqa: F401
     control,
     convergent,
     matrix,
+    matrix_addresses,
     mbarriers,
     order,
     packed,
