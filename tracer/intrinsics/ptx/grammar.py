@@ -74,6 +74,8 @@ class Slot:
         """The word that a keyword argument asks for: `cta_group=1`; "" where it asks for none; None for what is not legal."""
         if self.optional and (given is None or given is False):
             return ""
+        if given is True and len(self.choices) == 1:
+            return self.choices[0]
         for word in self.choices:
             if given == word or (given == self.value(word) and type(given) is type(self.value(word))):
                 return word

@@ -64,7 +64,7 @@ def _atomic(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
         fail(f"`.noftz` is written with {', '.join(_HALVES)}, and only there; this is {element}")
 
 
-_ATOMIC = "[sem={}] {} {} <op={}> [noftz] {} [vec=v2|v4|v8] <type=b16|b32|b64|u32|u64|s32|s64|f32|f64|f16|f16x2|bf16|bf16x2>"
+_ATOMIC = "[sem={}] {} {} <op={}> [noftz] {} [vec=v2|v4|v8] <type=b32|b64|u32|u64|s32|s64|f32|f64|f16|f16x2|bf16|bf16x2>"
 _BINARY = "add|min|max|inc|dec|and|or|xor"
 _LATER = {**_NEWER, "bf16": "sm_90", "bf16x2": "sm_90", "v2": "sm_90", "v4": "sm_90", "v8": "sm_90"}
 form(ins.RED, f"red {_ATOMIC.format('relaxed|release', _SCOPE, _SPACE, _BINARY, _HINT)}", f"[dst], {{value:type*vec}}, {_POLICY}", newer=_LATER,
