@@ -101,6 +101,7 @@ class _Lowering:
                 self._assume(node.operands[0], facts, holds=False)
 
     def _node(self, node: Node, facts: Facts) -> None:
+        self.result.known[node] = facts
         if is_exact(node.dtype):
             if node.sym in self.function.atoms and self.function.atoms[node.sym] is node:
                 self._bound(node, facts)

@@ -48,6 +48,7 @@ class Lowered:
     * `atoms`: symbol -> the node whose value it is. Named values stand here too: an expression may mention `i` where the
       author wrote `i = bx*256 + tx`.
     * `facts`: what is known inside each region (bounds of atoms, the conditions around it).
+    * `known`: what is known where a node stands: its region's facts, and the guards passed before it.
     """
 
     function: Function
@@ -55,6 +56,7 @@ class Lowered:
     integers: dict[Node, Int] = field(default_factory=dict)
     atoms: dict[Int, Node] = field(default_factory=dict)
     facts: dict[Region, Facts] = field(default_factory=dict)
+    known: dict[Node, Facts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

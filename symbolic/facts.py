@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from symbolic import integers
@@ -42,6 +43,7 @@ from symbolic.integers import (
     truth,
 )
 from symbolic.intervals import _FAR, INF, Interval, _meet, interval
+from symbolic.text import text
 
 _PROPAGATION: Final = 3         # how far a new bound is carried from fact to fact
 _UNKNOWN: Interval = (-INF, INF)
@@ -218,17 +220,23 @@ class Facts:
         """An equal expression within the facts, with the least work known."""
         return self._engine().simplify(to_int(expr))
 
-    def explain(self, expr: Int) -> str:
-        """The rows of the rule table that fired on `expr`, one a line, with what they made and their condition."""
+    def explain(self, expr: Int, names: Mapping[Int, str] | None = None) -> str:
+        """The rows of the rule table that fired on `expr`, one a line, with what they made and their condition.
+
+        `names` overrides how symbols are shown.
+        """
+        def shown(e: Int) -> str:
+            return text(e, names)
+
         engine = Engine(self)
         self._engine_here()
         engine.log = []
         result = engine.simplify(to_int(expr))
-        lines = [f"{to_int(expr)!r}"]
+        lines = [shown(to_int(expr))]
         for rule, before, after, bound in engine.log:
-            given = ", ".join(f"{name} = {bound[name]!r}" for name in rule.variables)
-            lines.append(f"  {before!r} -> {after!r}\n      {rule}\n      with {given}")
-        return "\n".join([*lines, f"{result!r}"])
+            given = ", ".join(f"{name} = {shown(bound[name])}" for name in rule.variables)
+            lines.append(f"  {shown(before)} -> {shown(after)}\n      {rule}\n      with {given}")
+        return "\n".join([*lines, shown(result)])
 
     # ---- what the engine asks ---------------------------------------------------------------------------------------
 
