@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from codegen.lowered import Lowered
+from collections.abc import Iterator
+
+from codegen.lowered import DeviceHalf, Lowered
 from codegen.words import facts_at
 from symbolic import integers as si
 from tracer import operations as ops
 from tracer.dtypes import DType
-from tracer.ir import Node
+from tracer.intrinsics.ptx.alignment import pointers
+from tracer.ir import Node, Storage
 
 
 def moved(access: Node) -> DType:
@@ -33,3 +36,15 @@ def moves_whole(access: Node, lowered: Lowered) -> bool:
     dtype, place = moved(access), lowered.accesses[access]
     step = 8 * dtype.alignment // dtype.width
     return not place.lanes and (step == 1 or facts_at(access, lowered).prove(si.eq(place.index % step, 0)) is True)
+
+
+def instructed(half: DeviceHalf) -> Iterator[tuple[Storage, int, str]]:
+    """(storage, bytes, what asks for it) for every storage that must be aligned because an instruction moves wide pieces of it."""
+    for node in half.body.walk():
+        if "form" not in node.attrs:
+            continue
+        for _, pointer, needed in pointers(node):
+            place, buffer = half.lowered.accesses[pointer], pointer.attrs["buffer"]
+            step = needed // buffer.dtype.bytes
+            if step > 1 and facts_at(node, half.lowered).prove(si.eq(place.index % step, 0)) is True:
+                yield buffer.storage, needed, f"`{node.attrs['instruction']}`{f' at {node.location.short}' if node.location else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 
 from codegen.cuda import fragments as fr
 from codegen.cuda import types
@@ -17,7 +18,7 @@ from codegen.cuda.memory import CACHED_STORES
 from codegen.cuda.names import Scopes
 from codegen.cuda.templates import Site, form_of
 from codegen.lowered import DeviceHalf
-from codegen.packets import is_half_bytes, is_packet, moved, moves_whole
+from codegen.packets import instructed, is_half_bytes, is_packet, moved, moves_whole
 from codegen.schedule import Schedule
 from codegen.words import facts_at
 from symbolic import integers as si
@@ -25,6 +26,7 @@ from symbolic.integers import Int
 from tracer import operations as ops
 from tracer.addressing import in_bytes
 from tracer.errors import NotSupportedError
+from tracer.intrinsics.ptx.alignment import pointers
 from tracer.ir import Location, Node, Region, Storage
 
 _INDENT = "  "
@@ -260,9 +262,14 @@ def _scalar(out: Statements, allocation: Node, first: Node | None) -> None:
 
 
 def _alignments(half: DeviceHalf, plan: Schedule) -> dict[Storage, int]:
-    """Bytes to which each storage must be aligned: what its buffers ask for, and what its elements and wide accesses need."""
-    found: dict[Storage, int] = {}
+    """Bytes to which each storage must be aligned: what its buffers ask for, and what its elements, wide accesses and instructions need."""
+    found: dict[Storage, int] = {storage: needed for storage, needed, _ in sorted(instructed(half), key=itemgetter(1))}
     for node in half.body.walk():
+        if "form" in node.attrs:
+            for _, pointer, needed in pointers(node):
+                storage = pointer.attrs["buffer"].storage
+                if storage.parameter is None:
+                    found[storage] = max(found.get(storage, 0), needed)
         if node not in plan.live or "buffer" not in node.attrs:
             continue
         buffer = node.attrs["buffer"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from codegen.arrays import ArrayForm
 from codegen.host.call import Call
 from codegen.host.names import escaped
-from codegen.packets import is_packet, moved, moves_whole
+from codegen.packets import instructed, is_packet, moved, moves_whole
 from codegen.tensor_maps import requirements
 from symbolic import integers as si
 from symbolic.integers import Int
@@ -103,6 +103,7 @@ def aligned_to(call: Call, buffer: Buffer) -> tuple[int, str]:
         wanted.append((access.buffer.dtype.alignment, f"{access.buffer.dtype} elements{where}"))
         if node.op is not ops.ADDRESS_OF and is_packet(node) and moves_whole(node, call.half.lowered):
             wanted.append((moved(node).alignment, f"the {moved(node)} {node.op.name}{where}"))
+    wanted += [(bytes_, why) for storage, bytes_, why in instructed(call.half) if storage is buffer.storage]
     wanted += [(UNIT, "a tensor map") for tensor_map in call.maps if tensor_map.buffer.storage is buffer.storage]
     return max(wanted, key=lambda pair: pair[0])
 

@@ -421,3 +421,23 @@ def test_architectures_with_a_letter() -> None:
     ]:
         with pytest.raises(CompileError, match=r"^kernel_kernel cannot be compiled for " + arch + ": " + text):
             kernel.compile(arch)
+
+
+# ---- alignment
+
+def test_what_instructions_move_is_aligned() -> None:
+    def kernel(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([128])
+        tile = T.alloc_shared((1024,), "float32")
+        box = T.alloc_shared((64,), "float32")
+        T.ptx.cp.async_.cg.shared.global_(tile.ptr_to([tx * 4]), A.ptr_to([tx * 4]), 16)
+        T.ptx.cp.async_.ca.shared.global_(box.ptr_to([tx % 32 * 2]), B.ptr_to([tx]), 8)
+
+    made = trace(kernel)
+    source = made.cuda_source(locations=False)
+    assert "__shared__ __align__(16) float tile[1024];" in source and "__shared__ __align__(8) float box[64];" in source
+    assert made.cuda.alignment == {"A_ptr": 16}
+    host = made.host_source()
+    assert re.search(r"A.data: expected an address that is a multiple of 16 \(`cp.async.cg.shared.global` at test_instructions.py:\d+\)", host)
+    assert "B.data: expected an address that is a multiple of 4 (float32)" in host       # for an odd thread nothing is proved

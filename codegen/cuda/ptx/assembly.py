@@ -15,7 +15,6 @@ from codegen.cuda.fragments import Fragment
 from codegen.cuda.helpers import Helper, helper
 from codegen.cuda.ptx.registers import Register, register
 from codegen.cuda.templates import Site
-from tracer import operations as ops
 from tracer.instructions import WRITTEN_ROLES, arguments
 from tracer.intrinsics.ptx.grammar import CLOSING, Argument, Form, Group
 from tracer.intrinsics.ptx.operands import SHARED_SPACES
@@ -197,11 +196,3 @@ def _numbered(line: str, made: _Assembly) -> str:
     line = re.sub(r"<out (\d+)>", r"%\1", line)
     return re.sub(r"<in (\d+)>", lambda found: f"%{int(found[1]) + len(made.outputs)}", line)
 
-
-def pointer_arguments(node: Node) -> Iterator[tuple[Argument, Node]]:
-    """The operands of an instruction's node that are pointers into buffers, with what the form says of them."""
-    operands = arguments(node)
-    for argument in node.attrs["form"].arguments:
-        for operand in operands.get(argument.name, ()):
-            if operand.op is ops.ADDRESS_OF:
-                yield argument, operand
