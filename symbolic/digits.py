@@ -16,6 +16,7 @@ from symbolic.integers import (
     FLOORMOD,
     SUM,
     SYMBOL,
+    ZERO,
     Int,
     add,
     const,
@@ -78,7 +79,7 @@ def nearest(n: Int) -> Int:
 
 def _with_remainders(n: Int, whole: bool) -> Int:
     terms, constant = terms_of(n), n.value
-    quotients = [(t, f) for t in terms for f in factors_of(t) if f.op is FLOORDIV]
+    quotients = [(t, f) for t in terms for f in factors_of(t) if f.op is FLOORDIV and f.args[1] is not ZERO]
     if not quotients:
         return n
     # The smallest divisor first: a digit starts where the one below it ends.

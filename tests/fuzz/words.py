@@ -96,7 +96,11 @@ def check(count: int, seed: int = 0) -> dict[str, int]:
         rng = random.Random(f"words {seed}/{number}")
         facts, symbols, ranges = world(rng)
         e = Grower(rng, symbols).grow(rng.randint(1, 7))
-        s = facts.simplify(e)
+        where = f"case {seed}/{number}: {e!r}   with {dict(zip('ijkn', ranges))}"
+        try:
+            s = facts.simplify(e)
+        except Exception as error:
+            raise AssertionError(f"{where}: {error!r}") from error
         seen["expressions"] += 1
         if s is e:
             continue
@@ -107,11 +111,11 @@ def check(count: int, seed: int = 0) -> dict[str, int]:
                 want = computed(before, at)
             except (Overflow, ZeroDivisionError):
                 continue
-            where = f"case {seed}/{number}: {e!r}   with {dict(zip('ijkn', ranges))}\n  gave {s!r}\n  at {at}"
+            where_now = f"{where}\n  gave {s!r}\n  at {at}"
             try:
                 got = computed(after, at)
             except Overflow as error:
-                raise AssertionError(f"{where}: {error}") from error
-            assert got == want, f"{where}: {got}, not {want}"
+                raise AssertionError(f"{where_now}: {error}") from error
+            assert got == want, f"{where_now}: {got}, not {want}"
             seen["points"] += 1
     return seen
