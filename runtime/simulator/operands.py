@@ -28,10 +28,15 @@ class Operand(NamedTuple):
     addresses: Array
     kind: str
 
-    def read(self, space: Array) -> Array:
-        """Its numbers, from the bytes of the block's shared memory."""
+    def elements(self, space: Array) -> Array:
+        """Its elements as they are stored, from the bytes of the block's shared memory."""
         stored = STORED[self.kind]
-        return numbers(space[:len(space) // stored.itemsize * stored.itemsize].view(stored)[self.addresses // stored.itemsize], self.kind)
+        found: Array = space[:len(space) // stored.itemsize * stored.itemsize].view(stored)[self.addresses // stored.itemsize]
+        return found
+
+    def read(self, space: Array) -> Array:
+        """Its numbers."""
+        return numbers(self.elements(space), self.kind)
 
     def chunks(self) -> Array:
         """The first bytes of the 16-byte pieces that it reads."""
