@@ -9,7 +9,7 @@ from tracer import buffers, control, launch, pools, signature, tensor_maps, tens
 from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
-from tracer.intrinsics import atomics, bits, cached, cuda, order, spellings, sums, votes
+from tracer.intrinsics import atomics, bits, cached, cuda, order, spellings, sums, tma, votes
 from tracer.intrinsics.ptx import PTX, calls, descriptors
 from tracer.recorder import in_trace
 
@@ -70,5 +70,6 @@ T: Any = _Dialect(
         **_public(calls, "mbarrier_wait", "warpgroup_sync", "cluster_sync", "cvta_generic_to_shared"),
     ),
     ptx=PTX,
+    tma=_Dialect(_name="T.tma", **_public(tma, "load", "store", "reduce", "prefetch", "commit", "wait")),
     **_public(spellings, "Cast", "evaluate", "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "tvm_warp_shuffle_xor"),
 )

@@ -1,0 +1,135 @@
+"""`T.tma`: boxes of an array between global and shared memory, by a tensor map, with what is known of both checked.
+
+Each function is one instruction of `T.ptx`, with coordinates in the order of the buffer's axes. One thread calls it, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from symbolic import integers as si
+from tracer import operations as ops
+from tracer.addressing import product
+from tracer.buffers import Buffer, address_of
+from tracer.dtypes import DType
+from tracer.extents import symbolic_text
+from tracer.intrinsics.ptx.chain import record
+from tracer.recorder import Recorder, current
+from tracer.tensor_maps import TensorMap
+from tracer.values import Value
+
+# PTX ISA 9.7.9.27.1.3 and 9.7.9.25.4.3: the element types that the copy engine reduces.
+REDUCTIONS = {
+    "add": "uint32 int32 uint64 float16 bfloat16 float32 float64", "min": "uint32 int32 uint64 int64 float16 bfloat16",
+    "max": "uint32 int32 uint64 int64 float16 bfloat16", "inc": "uint32", "dec": "uint32",
+    "and": "int32 uint32 int64 uint64", "or": "int32 uint32 int64 uint64", "xor": "int32 uint32 int64 uint64",
+}
+
+
+def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask: Any = None) -> None:
+    """Begin to copy the box at `coords` into `dst`, shared memory of `tensor_map.box_shape` elements. Its `tensor_map.box_bytes` bytes are
+    added to the mbarrier at `barrier`, which must expect them.
+
+    `cta_mask`: a multicast to the blocks of the cluster whose bit is set, to the same offsets there. Raises `TraceError` where the sizes,
+    dtypes or numbers of coordinates disagree.
+    """
+    recorder = current()
+    target = _shared(dst, tensor_map, "load", recorder)
+    words = [_DIMENSIONS[len(tensor_map.box)], "shared::cluster", "global", "tile", "mbarrier::complete_tx::bytes"]
+    mask = [] if cta_mask is None else [cta_mask]
+    record(("cp", "async", "bulk", "tensor", *words, *["multicast::cluster"] * len(mask)),
+           (target, tensor_map, *_innermost_first(coords, tensor_map, "load", recorder), _pointer(barrier), *mask), {})
+
+
+def store(tensor_map: TensorMap, coords: Any, src: Any) -> None:
+    """Begin to copy `src`, shared memory, to the box at `coords`; what lies outside the array is left out. Part of the thread's present bulk
+    group: `commit`, then `wait`."""
+    recorder = current()
+    source = _shared(src, tensor_map, "store", recorder)
+    words = [_DIMENSIONS[len(tensor_map.box)], "global", "shared::cta", "tile", "bulk_group"]
+    record(("cp", "async", "bulk", "tensor", *words), (tensor_map, *_innermost_first(coords, tensor_map, "store", recorder), source), {})
+
+
+def reduce(op: str, tensor_map: TensorMap, coords: Any, src: Any) -> None:
+    """As `store`, but each element becomes what `op` makes of it and of the one that comes: "add", "min", "max", "inc", "dec", "and", "or" or
+    "xor"."""
+    recorder = current()
+    source = _shared(src, tensor_map, "reduce", recorder)
+    if op not in REDUCTIONS:
+        recorder.fail(f"T.tma.reduce: {op!r} is none of {', '.join(REDUCTIONS)}")
+    if tensor_map.map.buffer.dtype.name not in REDUCTIONS[op].split():
+        recorder.fail(f"T.tma.reduce: {op!r} of {tensor_map.map.buffer.dtype}; the copy engine has it for {', '.join(REDUCTIONS[op].split())}")
+    words = [_DIMENSIONS[len(tensor_map.box)], "global", "shared::cta", op, "tile", "bulk_group"]
+    record(("cp", "reduce", "async", "bulk", "tensor", *words), (tensor_map, *_innermost_first(coords, tensor_map, "reduce", recorder), source), {})
+
+
+def prefetch(tensor_map: TensorMap, coords: Any = None) -> None:
+    """Begin to fetch the box at `coords` into the L2 cache; without coordinates, the map itself."""
+    recorder = current()
+    if not isinstance(tensor_map, TensorMap):
+        _refuse_map("prefetch", tensor_map, recorder)
+    if coords is None:
+        record(("prefetch", "tensormap"), (tensor_map,), {})
+        return
+    words = [_DIMENSIONS[len(tensor_map.box)], "L2", "global", "tile"]
+    record(("cp", "async", "bulk", "prefetch", "tensor", *words), (tensor_map, *_innermost_first(coords, tensor_map, "prefetch", recorder)), {})
+
+
+def commit() -> None:
+    """End the thread's bulk group: the stores and reductions since the last one."""
+    record(("cp", "async", "bulk", "commit_group"), (), {})
+
+
+def wait(groups: int = 0, *, read: bool = False) -> None:
+    """Wait until at most the latest `groups` of the thread's bulk groups are under way; with `read`, until the others have read their shared
+    memory, which may then be written again."""
+    record(("cp", "async", "bulk", "wait_group", *["read"] * read), (groups,), {})
+
+
+_DIMENSIONS = ("", "1d", "2d", "3d", "4d", "5d")
+
+
+def _refuse_map(what: str, given: Any, recorder: Recorder) -> None:
+    recorder.fail(f"T.tma.{what}: {given!r} is no tensor map; declare one above T.device_entry(): T.tensor_map(A, box)")
+
+
+def _innermost_first(coords: Any, tensor_map: TensorMap, what: str, recorder: Recorder) -> list[Any]:
+    entries = list(coords) if isinstance(coords, Sequence) else [coords]
+    if len(entries) != len(tensor_map.box):
+        recorder.fail(f"T.tma.{what}: {len(entries)} coordinates for the {len(tensor_map.box)} axes of {tensor_map.buffer!r}; write where the box "
+                      "begins along each")
+    return entries[::-1]
+
+
+def _shared(place: Any, tensor_map: Any, what: str, recorder: Recorder) -> Value:
+    """A pointer to the shared memory that holds the box."""
+    recorder.observe()
+    if not isinstance(tensor_map, TensorMap):
+        _refuse_map(what, tensor_map, recorder)
+    if not isinstance(place, Buffer):
+        return _pointer(place)
+    decl, wanted = place.decl, tensor_map.map
+    _check_elements(place, decl.dtype, wanted.buffer.dtype, what, recorder)
+    if decl.storage.scope not in ("shared", "shared.dyn"):
+        recorder.fail(f"T.tma.{what}: {decl.name!r} is in {decl.storage.scope} memory; boxes are in shared memory")
+    count = product(decl.shape)
+    elements = tensor_map.box_bytes // wanted.buffer.dtype.bytes
+    if recorder.known.prove(si.eq(count, si.const(elements))) is not True:
+        recorder.fail(f"T.tma.{what}: {decl.name or 'the slice'!r} has {symbolic_text(count, recorder)} elements, a box of the map of "
+                      f"{tensor_map.buffer!r} has {elements}: {tensor_map.box_shape}")
+    return place.ptr_to([0] * len(decl.shape))
+
+
+def _check_elements(place: Buffer, given: DType, wanted: DType, what: str, recorder: Recorder) -> None:
+    if given is not wanted:
+        recorder.fail(f"T.tma.{what}: {place.decl.name!r} has elements of {given}, the map of them of {wanted}; view one as the other")
+
+
+def _pointer(place: Any) -> Value:
+    """A pointer, also to an element that was written as a load, or to a buffer's first one."""
+    node = place.read() if isinstance(place, Value) else None
+    if isinstance(place, Buffer) or node is not None and node.op is ops.LOAD:
+        return address_of(place)
+    pointer: Value = place
+    return pointer
