@@ -142,7 +142,7 @@ class Buffer(Nameable):
         starts = self._coordinates(tuple((0 if e.start is None else e.start) if isinstance(e, slice) else e for e in padded), bounds=False)
         for axis, (entry, node) in enumerate(zip(padded, starts)):
             if not isinstance(entry, slice):
-                self._check_bounds(node, axis, 1)
+                self.check_bounds(node, axis, 1)
         return BufferRegion(views.window(self.decl, padded, starts, recorder), recorder, recorder.region)
 
     # -- other ways to look at it
@@ -235,7 +235,7 @@ class Buffer(Nameable):
         nodes = [self._coordinate(entry, axis) for axis, entry in enumerate(entries)]
         if bounds and not recorder.dead:
             for axis, node in enumerate(nodes):
-                self._check_bounds(node, axis, lanes if axis == len(nodes) - 1 and decl.dtype.lanes == 1 else 1)
+                self.check_bounds(node, axis, lanes if axis == len(nodes) - 1 and decl.dtype.lanes == 1 else 1)
         return nodes
 
     def _coordinate(self, entry: Any, axis: int) -> Node:
@@ -253,7 +253,8 @@ class Buffer(Nameable):
                               "int64 (.astype('int64') on an operand), or in uint32 if it is meant to wrap", source)
         return node
 
-    def _check_bounds(self, node: Node, axis: int, lanes: int) -> None:
+    def check_bounds(self, node: Node, axis: int, lanes: int) -> None:
+        """Refuse the index `node` of `axis` where it, or one of the `lanes` from it on, is out of bounds for every thread."""
         assert node.sym is not None
         recorder, decl, size = self.recorder, self.decl, self.decl.shape[axis]
         last = node.sym + (lanes - 1)

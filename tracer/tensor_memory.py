@@ -69,7 +69,7 @@ class TensorBuffer(Buffer):
             recorder.fail(f"{self.decl.name}.tmem_address(row, col) of {len(self.decl.shape)} axes; declare a view of two")
         nodes = [self._coordinate(entry, axis) for axis, entry in enumerate((row, col))]
         for axis, node in enumerate(nodes):
-            self._check_bounds(node, axis, 1)
+            self.check_bounds(node, axis, 1)
         place = self.decl.layout.apply(*(node.sym for node in nodes), shape=self.decl.shape, facts=recorder.known)
         bits = si.to_int(place.get("TCol", 0)) * self.decl.dtype.width * self.decl.dtype.lanes
         if recorder.known.prove(si.eq(si.floormod(bits, si.const(COLUMN_BITS)), si.const(0))) is not True:

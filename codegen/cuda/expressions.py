@@ -224,12 +224,16 @@ class Expressions:
 
     def packet(self, access: Node, vector: DType, *, const: bool = False) -> Fragment:
         """The vector of consecutive elements that starts where `access` says."""
+        return fr.prefix("*", self.packet_pointer(access, vector, const=const))
+
+    def packet_pointer(self, access: Node, vector: DType, *, const: bool = False) -> Fragment:
+        """A pointer to that vector."""
         index = self.byte_index(access) if is_half_bytes(access) else self.index(access)
         start = self.pointer(access, access.attrs["buffer"].dtype, const=const)
         if index.text != "0":
             start = Fragment(f"{start.within(fr.ADDITIVE)} + {index.within(fr.ADDITIVE)}", fr.ADDITIVE)
         c_type = types.c_type(vector, self.needs)
-        return fr.prefix("*", fr.cast(f"{'const ' if const else ''}{c_type}*", start))
+        return fr.cast(f"{'const ' if const else ''}{c_type}*", start)
 
 
 def _results(node: Node) -> list[Node]:

@@ -17,7 +17,7 @@ CACHED_STORES = {hint: f"__st{hint}" for hint in ("wb", "cg", "cs", "wt")}
 def _load(s: Site) -> Fragment:
     buffer = s.node.attrs["buffer"]
     if "cache" in s.node.attrs:
-        return fr.call(CACHED_LOADS[s.node.attrs["cache"]], fr.prefix("&", s.printer.element(s.node, buffer.dtype, const=True)))
+        return _cached(s, CACHED_LOADS[s.node.attrs["cache"]])
     if s.dtype is buffer.dtype:
         return _half(s) if is_half_bytes(s.node) else s.printer.element(s.node, buffer.dtype, const=True)
     if moves_whole(s.node, s.printer.lowered):
@@ -26,6 +26,18 @@ def _load(s: Site) -> Fragment:
         return Fragment(types.build([_half(s, k) for k in range(s.dtype.lanes)], s.dtype, s.needs), PRIMARY)
     pointer = s.printer.pointer(s.node, buffer.dtype, const=True).within(PRIMARY)
     lanes = [Fragment(f"{pointer}[{s.printer.index(s.node, k).text}]", PRIMARY) for k in range(s.dtype.lanes)]
+    return Fragment(types.build(lanes, s.dtype, s.needs), PRIMARY)
+
+
+def _cached(s: Site, function: str) -> Fragment:
+    """A load through `function`: of one element, of an aligned vector, or of a vector lane by lane."""
+    buffer = s.node.attrs["buffer"]
+    if s.dtype is buffer.dtype:
+        return fr.call(function, fr.prefix("&", s.printer.element(s.node, buffer.dtype, const=True)))
+    if moves_whole(s.node, s.printer.lowered):
+        return fr.call(function, s.printer.packet_pointer(s.node, s.dtype, const=True))
+    pointer = s.printer.pointer(s.node, buffer.dtype, const=True).within(PRIMARY)
+    lanes = [fr.call(function, Fragment(f"&{pointer}[{s.printer.index(s.node, k).text}]", fr.UNARY)) for k in range(s.dtype.lanes)]
     return Fragment(types.build(lanes, s.dtype, s.needs), PRIMARY)
 
 

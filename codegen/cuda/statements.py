@@ -136,8 +136,7 @@ def _store(out: Statements, node: Node) -> None:
     if node in out.initialises:
         _scalar(out, out.initialises[node], node)
     elif "cache" in node.attrs:
-        place = fr.prefix("&", out.values.element(node, buffer.dtype))
-        out.line(f"{fr.call(CACHED_STORES[node.attrs['cache']], place, out.values.write(value, typed=True)).text};", node.location)
+        _store_cached(out, node, value, CACHED_STORES[node.attrs["cache"]])
     elif is_packet(node):
         _store_packet(out, node, value)
     elif is_half_bytes(node):
@@ -148,6 +147,19 @@ def _store(out: Statements, node: Node) -> None:
         out.line(f"{out.values.element(node, buffer.dtype).text} {update[0]}= {update[1].text};", node.location)
     else:
         out.line(f"{_assignment(out.values.element(node, buffer.dtype).text, out.values.write(value, modular=True).text)};", node.location)
+
+
+def _store_cached(out: Statements, node: Node, value: Node, function: str) -> None:
+    """A store through `function`: of one element, of an aligned vector, or of a vector lane by lane."""
+    values, dtype = out.values, node.attrs["buffer"].dtype
+    if is_packet(node) and not moves_whole(node, out.half.lowered):
+        pointer = values.pointer(node, dtype).within(fr.PRIMARY)
+        for k in range(moved(node).lanes):
+            place = Fragment(f"&{pointer}[{values.index(node, k).text}]", fr.UNARY)
+            out.line(f"{fr.call(function, place, values.write(value, k, typed=True)).text};", node.location)
+        return
+    place = values.packet_pointer(node, moved(node)) if is_packet(node) else fr.prefix("&", values.element(node, dtype))
+    out.line(f"{fr.call(function, place, values.write(value, typed=True)).text};", node.location)
 
 
 def _assignment(place: str, value: str) -> str:

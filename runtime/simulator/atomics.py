@@ -51,12 +51,12 @@ def _flushed(x: Value) -> Value:
 
 
 # "atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero"; on shared memory it does not.
-_FLUSHING = Rule(lambda old, value: _flushed(_flushed(old) + _flushed(value)), np.add)
+FLUSHING = Rule(lambda old, value: _flushed(_flushed(old) + _flushed(value)), np.add)
 
 
 def _rule(node: Node) -> Rule:
     buffer, name = node.attrs["buffer"], node.op.name.removeprefix("cuda.atomic_")
-    return _FLUSHING if name == "add" and buffer.dtype.name == "float32" and buffer.scope == "global" else RULES[name]
+    return FLUSHING if name == "add" and buffer.dtype.scalar.name == "float32" and buffer.scope == "global" else RULES[name]
 
 
 _SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}     # CUDA's names for PTX's
@@ -121,7 +121,7 @@ def in_turn(cells: Array, where: Array, rule: Rule, given: list[Array]) -> Array
 def _at_one(rule: Rule, chain: Array) -> Array:
     """What one element holds at first, `chain[0]`, and after each turn with one of the other operands."""
     found: Array = rule.ufunc.accumulate(chain, dtype=chain.dtype)
-    if rule is _FLUSHING and (_is_subnormal(chain) | _is_subnormal(found)).any():
+    if rule is FLUSHING and (_is_subnormal(chain) | _is_subnormal(found)).any():
         for turn in range(1, len(chain)):
             found[turn] = rule.step(found[turn - 1], chain[turn])
     return found

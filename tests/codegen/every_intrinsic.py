@@ -11,9 +11,9 @@ import numpy as np
 
 from tests.simulator.running import random
 from tracer import T, trace
-from tracer.intrinsics.atomics import DTYPES, SCOPES
+from tracer.intrinsics.atomics import DTYPES, SCOPES, WIDE_SINCE
 from tracer.intrinsics.bits import FUNNEL_SHIFTS, WORDS
-from tracer.intrinsics.cached import MOVED
+from tracer.intrinsics.cached import MOVED, VECTORS
 from tracer.intrinsics.votes import MATCHED, REDUCTIONS
 from tracer.spelling import CACHED_LOADS, CACHED_STORES
 
@@ -92,6 +92,40 @@ def _paired_atomics(half: str) -> Any:
     return trace(kernel)
 
 
+def _wide_atomics(dtype: str) -> Any:
+    lanes = int(dtype[-1])
+
+    def kernel(A: T.Buffer((128,), "float32", align=16), B: T.Buffer((128,), "float32", align=16), C: T.Buffer((384,), "float32", align=16)) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        a, b = A.vload([lanes * tx], dtype=dtype), B.vload([lanes * tx], dtype=dtype)
+        vectors = C.view(dtype)
+        for row, scope in enumerate(SCOPES):
+            C.vstore([lanes * tx + 128 * row], a)
+            C.vstore([lanes * tx + 128 * row], b + T.cuda.atomic_add(vectors.ptr_to([tx + 128 // lanes * row]), b, scope=scope))
+
+    kernel.__name__ = f"atomic_add_{dtype}"
+    return trace(kernel)
+
+
+def _cached_vectors(dtype: str) -> Any:
+    rows, lanes = len(CACHED_LOADS) + len(CACHED_STORES), int(dtype[-1])
+    scalar = dtype[:-2]
+
+    def kernel(A: T.Buffer((32 * lanes,), scalar, align=16), C: T.Buffer((rows, 32 * lanes), scalar, align=16)) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        for row, name in enumerate([*CACHED_LOADS.values(), *CACHED_STORES.values()]):
+            act = getattr(T.cuda, name.removeprefix("T.cuda."))
+            if row < len(CACHED_LOADS):
+                C.vstore([row, lanes * tx], act(A.ptr_to([lanes * tx]), dtype))
+            else:
+                act(C.ptr_to([row, lanes * tx]), A.vload([lanes * (31 - tx)], dtype=dtype))
+
+    kernel.__name__ = f"cached_{dtype}"
+    return trace(kernel)
+
+
 def _cached(dtype: str) -> Any:
     rows = len(CACHED_LOADS) + len(CACHED_STORES)
 
@@ -157,9 +191,11 @@ def kernels() -> dict[str, Any]:
     for dtype in WORDS:
         found.append(_kernel(f"counts_{dtype}", dtype, "int32", lambda a, b: [cuda.popc(a), cuda.clz(a + b), cuda.ffs(b)]))
         found.append(_kernel(f"brev_{dtype}", dtype, dtype, lambda a, b: [cuda.brev(a), cuda.brev(a + b) >> 3]))
-    found += [_atomics(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes if not dtype.endswith("x2")]
+    found += [_atomics(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes if "x" not in dtype]
     found += [_paired_atomics(half) for half in ("float16", "bfloat16")]
+    found += [_wide_atomics(dtype) for dtype in WIDE_SINCE]
     found += [_cached(dtype) for dtype in MOVED]
+    found += [_cached_vectors(dtype) for dtype in VECTORS]
     return {kernel.__name__: kernel for kernel in found}
 
 

@@ -13,7 +13,7 @@ from tests.kernels import clusters
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
 from tracer import T, trace
 from tracer import operations as ops
-from tracer.errors import CompileError
+from tracer.errors import CompileError, TraceError
 from tracer.instructions import is_instruction
 
 
@@ -140,6 +140,52 @@ def test_text_of_cache_hints() -> None:
         "__stcs(&B_ptr[tx], __ldcg(&B_ptr[tx]) + x);",
         "B_ptr[tx] = __ldcv(&B_ptr[tx]) + 1.0f;",
     ]
+
+
+def test_text_of_vectors() -> None:
+    def kernel(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32"), C: T.Buffer((64,), "float32x4")) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        v = T.cuda.ldg(A.ptr_to([tx * 4]), "float32x4")
+        w = T.cuda.ldcs(A.ptr_to([tx * 4 + 1]), "float32x2")
+        T.cuda.stcs(B.ptr_to([tx * 4]), v)
+        T.cuda.stwt(B.ptr_to([tx * 2 + 129]), w)
+        T.cuda.stcg(C.ptr_to([tx]), T.cuda.atomic_add(C.ptr_to([tx]), v, scope="block"))
+
+    made = trace(kernel)
+    assert lines(made) == [
+        "const int tx = threadIdx.x;",
+        "const float4 v = __ldg((const float4*)(A_ptr + tx * 4));",
+        "const float2 w = make_float2(__ldcs(&A_ptr[tx * 4 + 1]), __ldcs(&A_ptr[tx * 4 + 2]));",
+        "__stcs((float4*)(B_ptr + tx * 4), v);",
+        "__stwt(&B_ptr[tx * 2 + 129], w.x);",
+        "__stwt(&B_ptr[tx * 2 + 130], w.y);",
+        "__stcg(&C_ptr[tx], atomicAdd_block(&C_ptr[tx], v));",
+    ]
+    assert made.minimum_arch == "sm_90"
+
+
+def refusal(body: Any) -> str:
+    def kernel(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32x4")) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        tile = T.alloc_shared((8,), "float32x4")
+        body(A, B, tile, tx)
+
+    with pytest.raises(TraceError) as found:
+        trace(kernel)
+    return str(found.value).partition(": ")[2].partition("\n")[0]
+
+
+def test_refusals_of_vectors() -> None:
+    assert refusal(lambda A, B, tile, tx: T.cuda.atomic_add(tile.ptr_to([0]), B[0])) == (
+        "`cuda.atomic_add` of float32x4 on 'tile' in shared memory; vectors of float32 are added in global memory. Add its lanes one by one, "
+        "through tile.view(\"float32\")")
+    assert refusal(lambda A, B, tile, tx: T.cuda.ldg(A.ptr_to([tx]), "float16x2")) == (
+        "`cuda.ldg` of float16x2 from 'A', whose elements are float32; the element types must agree")
+    assert refusal(lambda A, B, tile, tx: T.cuda.ldg(A.ptr_to([61]), "float32x4")) == (
+        "index 0 of 'A' is 64, which is out of bounds for every thread: the extent is 64")
+    assert "`cuda.ldg` of float32x3; it moves int8, " in refusal(lambda A, B, tile, tx: T.cuda.ldg(A.ptr_to([0]), "float32x3"))
 
 
 # ---- architectures
