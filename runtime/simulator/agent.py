@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
-from runtime.simulator.engines import Engines
+from runtime.simulator.engines import Engines, Groups
 from runtime.simulator.events import Observer
 from runtime.simulator.frames import Array, Frame, Value, empty
 from runtime.simulator.memory import Memory, SharedMemory
@@ -87,6 +87,7 @@ class Agent:
         self.away = np.zeros(self.lanes, np.bool_)      # left by break, continue or return
         self.returned: Array | None = None
         self.polled: Callable[[], str] | None = None    # what the latest test that failed was about
+        self.groups: dict[str, Groups] = {}             # of what its threads have under way, by kind
         self.notes: list[str] = []
 
     # ---- values ------------------------------------------------------------------------------------------------------
@@ -133,6 +134,15 @@ class Agent:
     def present(self, frame: Frame) -> Frame:
         """Those of the frame's threads that have not left."""
         return frame.keep(~self.away[frame.lanes])
+
+    def doubt(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node) -> None:
+        """As `fail`, of memory that another thread may still write: where races are looked for the run goes on to see if one does."""
+        try:
+            self.fail(error, what, frame, bad, node)
+        except error as found:
+            if self.engines.doubts is None:
+                raise
+            self.engines.doubts.add(found)
 
     def numbers(self, frame: Frame) -> Array:
         """The frame's threads by their number in the grid, flat: how observers know them."""

@@ -138,7 +138,7 @@ def meet(agent: Agent, frame: Frame, node: Node, number: int, count: int | None,
     """A warp arrives at barrier `number` of its block, and goes on when `count` threads have, if it `waits`."""
     block = agent.resident
     assert block is not None
-    _whole(agent, frame, node)
+    whole_warp(agent, frame, node)
     barrier = block.barriers.get(number)
     if barrier is None:
         barrier = block.barriers[number] = NamedBarrier(block, number)
@@ -158,7 +158,7 @@ def meet(agent: Agent, frame: Frame, node: Node, number: int, count: int | None,
     return frame
 
 
-def _whole(agent: Agent, frame: Frame, node: Node) -> None:
+def whole_warp(agent: Agent, frame: Frame, node: Node) -> None:
     """Raise BarrierDivergenceError unless all threads of the warp that have not returned are here."""
     if frame.count == agent.threads:
         return
@@ -284,7 +284,7 @@ class ClusterBarrier:
 def _cluster_arrive(agent: Agent, frame: Frame, node: Node, order: str) -> None:
     assert agent.resident is not None
     cluster = agent.resident.cluster
-    _whole(agent, frame, node)
+    whole_warp(agent, frame, node)
     barrier = cluster.barrier = cluster.barrier or ClusterBarrier(cluster)
     if agent in barrier.began:
         raise ClusterError(f"{node.op.name}: the warp has arrived already and not waited since\n  in block {agent.block_text(0)}, "
@@ -300,7 +300,7 @@ def _cluster_arrive(agent: Agent, frame: Frame, node: Node, order: str) -> None:
 def _cluster_wait(agent: Agent, frame: Frame, node: Node) -> Flow:
     assert agent.resident is not None
     barrier = agent.resident.cluster.barrier
-    _whole(agent, frame, node)
+    whole_warp(agent, frame, node)
     if barrier is None or agent not in barrier.began:
         raise ClusterError(f"{node.op.name}: the warp waits without having arrived; write `barrier.cluster.arrive` before it, or "
                            f"T.cuda.cluster_sync()\n  in block {agent.block_text(0)}, warp {agent.first // WARP}{line(node)}")

@@ -11,6 +11,7 @@ from random import Random
 
 import numpy as np
 
+from runtime.simulator.doubts import Doubts
 from runtime.simulator.events import AsyncOperation, Observer
 from runtime.simulator.frames import Array
 from runtime.simulator.progress import Progress
@@ -25,6 +26,7 @@ class Engines:
         self.random = None if seed is None else Random(seed)
         self.pending: dict[AsyncOperation, None] = {}
         self.changes = 0
+        self.doubts: Doubts | None = None       # where races are looked for
 
     def issue(self, operation: AsyncOperation) -> None:
         """Hand an operation over; it lands some time later."""
@@ -52,6 +54,14 @@ class Engines:
         for completion in operation.completions:
             completion.complete(operation)
 
+    def read(self, operation: AsyncOperation) -> None:
+        """Let it take what it reads, behind what it must come behind."""
+        if not operation.was_read and not operation.landed:
+            for earlier in operation.after:
+                self.land(earlier)
+            operation.read()
+            operation.was_read = True
+
     def land_one(self) -> bool:
         """The oldest (with a seed: any) operation under way; False where there is none."""
         if not self.pending:
@@ -63,11 +73,16 @@ class Engines:
 
 @dataclass(slots=True)
 class Member:
-    """An operation in a group, for the `lanes` of the agent that issued it; `group` of each lane, -1 before it is committed."""
+    """An operation in a group, for the `lanes` of the agent that issued it: the `group` of each lane, -1 before it is committed, and whether
+    its end is `told` otherwise, by an mbarrier."""
 
     operation: AsyncOperation
     lanes: Array
     group: Array
+    told: Array
+
+    def part(self, which: Array) -> Member:
+        return Member(self.operation, self.lanes[which], self.group[which], self.told[which])
 
 
 @dataclass(slots=True)
@@ -75,7 +90,7 @@ class Groups:
     """The commit groups of an agent's threads, each thread's own: cp.async's, bulk copies'.
 
     PTX ISA 9.7.9.25.3.2 and 3.3 (`cp.async.commit_group`, `wait_group`): a group is what a thread issued since its last commit; empty ones
-    count. Each of an agent's `count` lanes has committed `committed` groups.
+    count. Each of an agent's lanes has committed `committed` groups.
     """
 
     committed: Array
@@ -83,30 +98,49 @@ class Groups:
 
     def add(self, operation: AsyncOperation, lanes: Array) -> None:
         """`lanes` (flat) issued `operation`."""
-        self.members.append(Member(operation, lanes, np.full(len(lanes), -1)))
+        self.members.append(Member(operation, lanes, np.full(len(lanes), -1), np.zeros(len(lanes), np.bool_)))
+
+    def _here(self, lanes: Array) -> Array:
+        here = np.zeros(len(self.committed), np.bool_)
+        here[lanes] = True
+        return here
 
     def commit(self, lanes: Array) -> None:
         """These lanes end their group."""
-        here = np.zeros(len(self.committed), np.bool_)
-        here[lanes] = True
+        here = self._here(lanes)
         for member in self.members:
             which = (member.group < 0) & here[member.lanes]
             member.group[which] = self.committed[member.lanes[which]]
         self.committed[lanes] += 1
 
-    def due(self, lanes: Array, n: int | None) -> list[Member]:
+    def due(self, lanes: Array, n: int | None, keep: bool = False) -> list[Member]:
         """What must be complete before all but the `n` latest groups of these lanes are (None: everything, committed or not), for the
-        lanes that this concerns; they leave the groups."""
-        here = np.zeros(len(self.committed), np.bool_)
-        here[lanes] = True
+        lanes that this concerns; they leave the groups, unless asked to `keep` them."""
+        here = self._here(lanes)
         found, kept = [], []
         for member in self.members:
             old = here[member.lanes]
             if n is not None:
                 old = old & (member.group >= 0) & (member.group < self.committed[member.lanes] - n)
             if old.any():
-                found.append(Member(member.operation, member.lanes[old], member.group[old]))
+                found.append(member.part(old))
             if not old.all():
-                kept.append(Member(member.operation, member.lanes[~old], member.group[~old]))
-        self.members = kept
+                kept.append(member.part(~old))
+        if not keep:
+            self.members = kept
         return found
+
+    def before(self, lanes: Array) -> tuple[AsyncOperation, ...]:
+        """All that these lanes have under way; whoever asks tells of its end."""
+        here = self._here(lanes)
+        found = []
+        for member in self.members:
+            mine = here[member.lanes]
+            member.told |= mine
+            if mine.any():
+                found.append(member.operation)
+        return tuple(found)
+
+    def left(self) -> list[Member]:
+        """What nobody has waited for."""
+        return [member.part(~member.told) for member in self.members if not member.told.all()]

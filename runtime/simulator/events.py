@@ -68,9 +68,10 @@ class AsyncOperation:
     completions: tuple[Completion, ...] = ()
     own: bool = False
     landed: bool = False
+    was_read: bool = False      # `read` was called
 
     def read(self) -> None:
-        """Take what it reads, so that the source may be written again; `land` comes later. Nothing where that is one with `land`."""
+        """Take what it reads, so that the source may be written again; `land` comes later. May be called again, then does nothing."""
 
     def land(self) -> None:
         """Do it (what `read` did not do yet). Called once."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from runtime.simulator.agent import Agent, Launch
+from runtime.simulator.ending import agent_ended
 from runtime.simulator.engines import Engines
 from runtime.simulator.frames import Array
 from runtime.simulator.leaves import begin
@@ -32,6 +33,9 @@ def run_lockstep(program: Program, launch: Launch, blocks: Array, memory: dict[S
         begin(agent, program, values)
         for wait in program.body.run(agent, agent.root):
             raise AssertionError(f"{wait.node!r} waits in lockstep")
+        agent_ended(agent)
+        while engines.land_one():
+            pass
         notes += agent.notes
     return notes
 

@@ -43,7 +43,8 @@ class Pointer:
     def locate(self, agent: Agent, frame: Frame, size: Value, alignment: int = 1) -> Located:
         """Where each thread's `size` bytes are; they exist and are aligned."""
         if self.access is None:
-            found = resolve(agent, frame, self.read(agent, frame), size, self.space, f"{self.node.op.name}: {self.kind} of", self.node)
+            flat = size.reshape(-1) if isinstance(size, np.ndarray) else size
+            found = resolve(agent, frame, self.read(agent, frame), flat, self.space, f"{self.node.op.name}: {self.kind} of", self.node)
         else:
             found = self._element(agent, frame, self.access, size)
         if alignment > 1:
@@ -112,7 +113,7 @@ def check_written(agent: Agent, frame: Frame, pointer: Pointer, found: Located, 
     if found.memory.written is not None:
         bad = found.memory.unwritten(bytes_of(found, size), 1).any(axis=1).reshape(frame.shape)
         if bad.any():
-            agent.fail(UninitializedReadError, f"{pointer.text(agent, frame, bad)} reads shared memory that nothing has written", frame, bad,
+            agent.doubt(UninitializedReadError, f"{pointer.text(agent, frame, bad)} reads shared memory that nothing has written", frame, bad,
                        pointer.node)
 
 

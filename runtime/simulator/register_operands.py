@@ -13,7 +13,7 @@ from runtime.simulator.memory import LocalMemory, Memory
 from runtime.simulator.program import Compiler, Read
 from symbolic.integers import is_const
 from tracer import operations as op
-from tracer.errors import OutOfBoundsError, UninitializedReadError
+from tracer.errors import NotSupportedError, OutOfBoundsError, UninitializedReadError
 from tracer.ir import Buffer, Node, Storage
 
 
@@ -32,6 +32,10 @@ class Registers:
 
     def __init__(self, c: Compiler, node: Node, operands: Sequence[Node]) -> None:
         self.node, self.count = node, len(operands)
+        for operand in operands:
+            if operand.attrs["buffer"].dtype.lanes > 1:
+                raise NotSupportedError(f"{node.op.name}: the simulator has no registers of {operand.attrs['buffer'].dtype}; use elements of a "
+                                        f"scalar type of that width, at {node.location}")
         self.word = operands[0].attrs["buffer"].dtype.storage
         self.itemsize = self.word.itemsize
         self.runs: list[_Run] = []
