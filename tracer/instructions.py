@@ -113,6 +113,9 @@ SUB_F32X2 = _row("ptx.sub.f32x2", "d:out a b", _ACTS, _F32X2, "sm_100")
 MUL_F32X2 = _row("ptx.mul.f32x2", "d:out a b", _ACTS, _F32X2, "sm_100")
 FMA_F32X2 = _row("ptx.fma.f32x2", "d:out a b c", _ACTS, _F32X2, "sm_100")
 
+# Two floats rounded into one register: `a` above, `b` below. attrs: type f16x2|bf16x2, relu
+CVT_PACK = _row("ptx.cvt", "d:out a b", _ACTS, "9.7.9.22 cvt", "sm_80")
+
 # ---- the thread's own state
 SETMAXNREG = _row("ptx.setmaxnreg", "", _TOGETHER | Effect.WAIT, "9.7.19.5 setmaxnreg", "sm_90a+")              # attrs: action inc|dec, n
 LAUNCH_DEPENDENTS = _row("ptx.griddepcontrol.launch_dependents", "", _ACTS, "9.7.13.13 griddepcontrol", "sm_90")

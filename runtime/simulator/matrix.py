@@ -13,7 +13,7 @@ from runtime.simulator.pointers import Pointer, check_written, touch
 from runtime.simulator.program import Compiler, Run, statement
 from runtime.simulator.register_operands import Registers
 from runtime.simulator.registers import LANES, to_matrix, to_registers
-from runtime.simulator.tensor_cores import multiply, numbers
+from runtime.simulator.tensor_cores import STORED, multiply, numbers
 from runtime.simulator.texts import runs
 from symbolic.layout import Fragment, fragment
 from tracer import instructions as ins
@@ -142,5 +142,22 @@ def _mma(c: Compiler, node: Node) -> tuple[Run, bool]:
         a, b, accumulator = (numbers(to_matrix(_warps(read(agent, frame)), where, kind), kind) for read, where, kind in reads)
         made = multiply(a, b, accumulator, form.d, saturate)
         out.write(agent, frame, to_registers(made, target, word).reshape(frame.count, -1))
+
+    return run, False
+
+
+# ---- two floats in a register --------------------------------------------------------------------------------------------------
+
+@statement(ins.CVT_PACK)
+def _cvt_pack(c: Compiler, node: Node) -> tuple[Run, bool]:
+    target, *sources = node.operands
+    out, counter, reads = Registers(c, node, [target]), c.count(node), [c.narrow(o) for o in reversed(sources)]
+    half, positive = STORED[node.attrs["type"].removesuffix("x2")], bool(node.attrs.get("relu"))
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+        both = np.stack([frame.spread(read(agent, frame)).reshape(-1) for read in reads], axis=-1)
+        rounded = (np.where(both < 0, np.float32(0), both) if positive else both).astype(half)
+        out.write(agent, frame, np.ascontiguousarray(rounded).view(np.uint32))
 
     return run, False

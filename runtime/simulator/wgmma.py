@@ -181,8 +181,9 @@ class Warpgroup:
 
     def warp_ended(self, agent: Agent) -> None:
         """Raise AsyncError where a warp ends with work under way."""
-        if pending := self.queues[agent].pending():
-            why = "its group was not committed" if pending[0] in self.queues[agent].open else "nobody waited for its group"
+        queue = self.queues.get(agent)
+        if queue is not None and (pending := queue.pending()):
+            why = "its group was not committed" if pending[0] in queue.open else "nobody waited for its group"
             raise AsyncError(f"{pending[0].node.op.name}: the kernel ends while it is under way: {why}. Write wgmma.commit_group and "
                              f"wgmma.wait_group behind it\n  in {self.block.text()}, warp {agent.first // WARP}{line(pending[0].node)}")
 

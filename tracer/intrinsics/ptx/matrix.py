@@ -45,6 +45,9 @@ for _group in _mma_groups():
          since=_one.since, computes=True)
 
 
+form(ins.CVT_PACK, "cvt.rn [relu] <type=f16x2|bf16x2> f32", "d:b32, a:f32, b:f32", computes=True)
+
+
 # ---- wgmma
 
 form(ins.WGMMA_FENCE, "wgmma.fence.sync.aligned")
