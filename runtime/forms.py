@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from codegen.host import Ready
 from runtime.driver import bindings
 from runtime.parameters import Packing, Parameters
 
 MOST = 64       # forms kept of one kernel; the oldest goes
+RECENT = 8      # of those used last, each is compared before the key is looked at, which costs more
 
 Key = tuple[Any, ...]
+
+
+class Launch(NamedTuple):
+    """A launch that has passed: where, with the driver's configuration of it, what, and how its parameters lie."""
+
+    device: int
+    stream: int
+    config: Any
+    function: Any
+    packing: Packing
 
 
 class Form:
@@ -24,11 +35,10 @@ class Form:
 
     __slots__ = ("_parameters", "config", "device", "fixed", "function", "key", "memory", "numbers", "pack", "pointers", "same", "stream")
 
-    def __init__(self, key: Key, tensors: Sequence[Any], fixed: tuple[Any, ...], numbers: tuple[int, ...], device: int, stream: int,
-                 config: Any, function: Any, packing: Packing) -> None:
+    def __init__(self, key: Key, tensors: Sequence[Any], fixed: tuple[Any, ...], numbers: tuple[int, ...], launch: Launch) -> None:
         self.key, self.fixed, self.numbers = key, fixed, numbers
         self.same = comparison(tensors)
-        self.device, self.stream, self.config, self.function = device, stream, config, function
+        self.device, self.stream, self.config, self.function, packing = launch
         self._parameters = Parameters(packing)
         self.pack, self.memory, self.pointers = packing.pack, self._parameters.memory, self._parameters.pointers
 
@@ -45,27 +55,39 @@ class Forms:
         self.ready = ready
         self.idle: list[Form] = []
 
-    def add(self, form: Form) -> None:
-        """Keep a form that has passed."""
+    def learn(self, args: Sequence[Any], known: Sequence[Any], launch: Callable[[], Launch]) -> None:
+        """Keep the form of a call that has passed, unless one like it is idle: then the call went the long way for another reason."""
+        tensors = tuple(args[i] for i in self.ready.tensors)
+        fixed = tuple(known[i] for i in self.ready.fixed)
+        key = form_key(tensors, fixed)
+        if key is None or any(form.key == key for form in list(self.idle)):
+            return
+        bytes_ = [_reach(tensor) for tensor in tensors]
+        room = [end for a, b in self.ready.pairs for end in (-bytes_[a], bytes_[b])]
+        form = Form(key, tensors, fixed, (*(known[i] for i in self.ready.known), *room), launch())
         del self.idle[:max(len(self.idle) - MOST + 1, 0)]
         self.idle.append(form)
 
     def another(self, form: Form, tensors: tuple[Any, ...], fixed: tuple[Any, ...]) -> Form | None:
         """Give `form` back; the idle one that these tensors have, or None."""
         self.idle.append(form)
+        for found in self.idle[:-RECENT - 1:-1]:
+            if found.fixed == fixed and found.same(*tensors) and self._take(found):
+                return found
         key = form_key(tensors, fixed)
-        if key is None:
-            return None
-        for found in reversed(self.idle):
-            if found.key == key:
-                try:
-                    self.idle.remove(found)
-                except ValueError:      # another thread has taken it
-                    continue
-                if not found.same(*tensors):        # the same form in another mode of PyTorch's, such as with gradients
-                    found.same = comparison(tensors)
+        for found in [] if key is None else self.idle[::-1]:
+            if found.key == key and self._take(found):
+                found.same = comparison(tensors)        # the same form in another mode of PyTorch's, such as with gradients
                 return found
         return None
+
+    def _take(self, form: Form) -> bool:
+        """Take a form out of the idle ones; False where another thread was first."""
+        try:
+            self.idle.remove(form)
+        except ValueError:
+            return False
+        return True
 
 
 def form_key(tensors: Sequence[Any], fixed: tuple[Any, ...]) -> Key | None:
@@ -77,6 +99,12 @@ def form_key(tensors: Sequence[Any], fixed: tuple[Any, ...]) -> Key | None:
     if not all(type(t) in plain and t.is_cuda and t.layout is torch.strided and not t.is_neg() for t in tensors):
         return None
     return (*((t.shape, t.stride(), t.dtype, t.get_device()) for t in tensors), fixed)
+
+
+def _reach(tensor: Any) -> int:
+    """The bytes from the first to the last element of a tensor; its strides are not negative."""
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return 0 if 0 in tensor.shape else (1 + last) * int(tensor.element_size())
 
 
 def comparison(tensors: Sequence[Any]) -> Callable[..., bool]:

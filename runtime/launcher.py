@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import linecache
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from runtime import arguments, forms
 from runtime.device import device
 from runtime.driver import bindings
 from runtime.executable import Executable, compile
-from runtime.forms import Form, Forms
+from runtime.forms import Forms, Launch
 from runtime.indices import index_check, wide_index_check
 from runtime.loaded import Traits, configuration
 from runtime.narrow import narrow
@@ -115,6 +116,10 @@ def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Seq
         if argument.buffer is not None:
             array, _, offset, size = value
             views[argument.buffer] = arguments.storage_view(array, offset, size)
+        elif argument.tensor_map is not None:
+            (array, _, offset, size), *_ = value
+            parameter = kernel.function.parameters[argument.tensor_map.buffer.storage.parameter]
+            views.setdefault(parameter.buffer, arguments.storage_view(array, offset, size))
     return run_simulator(half, (x, y, z), shape.block, views, dict(zip(host.known_nodes(half), known)), checks=checks, observers=observers)
 
 
@@ -136,13 +141,8 @@ def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchSh
     finally:
         packing.release(parameters)
     kept = _forms(kernel, kernel if using is None else using)
-    tensors = () if kept is None else tuple(args[i] for i in kept.ready.tensors)
-    fixed = () if kept is None else tuple(known[i] for i in kept.ready.fixed)
-    key = None if kept is None else forms.form_key(tensors, fixed)
-    if kept is not None and key is not None:
-        arrays = [arguments.array_of(tensors[i]) for i in kept.ready.arrays]
-        numbers = (*(known[i] for i in kept.ready.known), *(a.span * a.itemsize for a in arrays if not isinstance(a, str)))
-        kept.add(Form(key, tensors, fixed, numbers, ordinal, stream, configuration(shape, traits, stream), loaded.function, packing))
+    if kept is not None:
+        kept.learn(args, known, lambda: Launch(ordinal, stream, configuration(shape, traits, stream), loaded.function, packing))
 
 
 def _plain(argument: Any, value: Any) -> Any:
@@ -173,7 +173,7 @@ def _forms(kernel: Any, owner: Any) -> Forms | None:
         kept: Forms | None = owner.memo["forms"]
         if kept is not None:
             scope = {"forms": kept.idle, "another": kept.another, "current_stream": forms.current_stream(),
-                     "enqueue": bindings().cuLaunchKernelEx, "SUCCESS": bindings().CUresult.CUDA_SUCCESS}
+                     "enqueue": bindings().cuLaunchKernelEx, "SUCCESS": bindings().CUresult.CUDA_SUCCESS, "PackError": struct.error}
             exec(_host_code(kernel), scope)
             owner.again = scope[host.again_name(kernel.half)]
     found: Forms | None = owner.memo["forms"]

@@ -16,23 +16,22 @@ _forms: dict[TensorMap, TensorForm] = {}
 _encoded: dict[tuple[Any, ...], bytes] = {}
 
 
-def encoded(tensor_map: TensorMap, stored: tuple[Any, int, int, int], dims: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
-    """The map of one array: `stored` is (array, address of its storage, offset, size), `dims` count elements and `strides` bytes,
-    innermost first, its stride left out.
+def encoded(tensor_map: TensorMap, stored: tuple[Any, int, int, int], first: int, dims: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """The map of one array: `stored` is (array, address of its storage, offset, size), `first` the bytes from there to the map's
+    first element; `dims` count elements and `strides` bytes, innermost first, its stride left out.
 
     Remembered by what it is made of. The host half has checked what the driver asks for; raises `LaunchError` where it refuses.
     """
     form = _forms.get(tensor_map)
     if form is None:
         form = _forms[tensor_map] = tensor_form(tensor_map)
-    array, address, offset, _ = stored
-    first = address + int(offset * array.itemsize)
-    key = (tensor_map, first, dims, strides)
+    address = stored[1] + first
+    key = (tensor_map, address, dims, strides)
     made = _encoded.get(key)
     if made is None:
         if len(_encoded) >= _REMEMBERED:
             _encoded.clear()
-        made = _encoded[key] = _encode(form, first, dims, strides)
+        made = _encoded[key] = _encode(form, address, dims, strides)
     return made
 
 

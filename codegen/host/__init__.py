@@ -6,7 +6,7 @@
 `array` reads an argument (`runtime.arguments.array_of`). `launch(device, shape, arguments, known)` runs the kernel: on the
 simulator for arrays in host memory, on a GPU for arrays there; checks and messages are the same. `shape` is a `LaunchShape`;
 `arguments` are the kernel's own, an array being (array, address, offset, size) of its storage, a tensor map (that of its
-array, extents, strides in bytes), innermost axis first and its stride left out; `known` are the values of `known_nodes`.
+array, bytes to the first element, extents, strides in bytes), innermost axis first and its stride left out; `known` are the values of `known_nodes`.
 
 The checks stand in one order for every kernel (`source.SECTIONS`), one module for each concern. The second function is the
 short way for a call like one that has passed (`again`); it refuses nothing.

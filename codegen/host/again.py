@@ -8,7 +8,7 @@ what it does not take goes the long way, which says why. It costs about one micr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from codegen.host.call import Call, known_nodes, written_tuple
@@ -17,20 +17,22 @@ from codegen.lowered import DeviceHalf
 from symbolic import integers as si
 from tracer.ir import Buffer, Parameter
 
-# The scalars that Python's struct module packs, each with the Python types that it takes as they are.
+# By kind, the Python types whose numbers go into the parameter buffer as they are; Python's struct module refuses those out of range.
 _CLASSES = {"bool": ("bool",), "int": ("int",), "uint": ("int",), "float": ("float", "int")}
-_UNPACKED = ("bfloat16",)
-_GREATEST = {"float16": 65504.0, "float32": float.fromhex("0x1.fffffep+127"), "float64": float.fromhex("0x1.fffffffffffffp+1023")}
+_UNPACKED = ("bfloat16",)       # what struct does not know
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What a form keeps for the source: `numbers`, the known values at these places and then the bytes of these arrays (counted among
-    the parameters that are arrays); `fixed`, the known values that the launch depends on; `tensors`, where the arrays stand in the call.
+    """What a form keeps for the source.
+
+    Its `numbers` are the known values at the places `known`; then, for each of `pairs` of arrays (by their places among the arrays)
+    that may not share memory, how far the first may begin before the second (negative), and behind it, in bytes. `fixed` are the
+    places of the known values that the launch depends on, `tensors` those of the arrays in the call.
     """
 
     known: tuple[int, ...]
-    arrays: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
     fixed: tuple[int, ...]
     tensors: tuple[int, ...]
 
@@ -58,10 +60,10 @@ def _ready(call: Call) -> Ready:
     known = known_nodes(call.half)
     passed = {argument.node for argument in call.half.arguments}
     extents = tuple(i for i, node in enumerate(known) if node in passed and node in call.function.extents)
-    shared = {buffer for pair in _pairs(call) for buffer in pair}
-    arrays = tuple(i for i, (_, buffer) in enumerate(call.arrays) if buffer in shared)
+    place = {buffer: i for i, (_, buffer) in enumerate(call.arrays)}
+    pairs = tuple((place[a], place[b]) for a, b in _pairs(call))
     deciding = {known.index(node) for p, node in call.scalars if node.sym is not None and _decides(call, p)}
-    return Ready(extents, arrays, tuple(sorted(deciding)), tuple(call.parameters.index(p) for p, _ in call.arrays))
+    return Ready(extents, pairs, tuple(sorted(deciding)), tuple(call.parameters.index(p) for p, _ in call.arrays))
 
 
 def _decides(call: Call, parameter: Parameter) -> bool:
@@ -90,9 +92,10 @@ def function(call: Call, name: str) -> Iterator[str]:
     needs = _ready(call)
     tensors = [call.local[call.parameters[i]] for i in needs.tensors]
     pointers = {buffer: call.python.unique(f"{call.local[buffer]}_at") for _, buffer in call.arrays}
-    spans = {call.arrays[i][1]: call.python.unique(f"{call.local[call.arrays[i][1]]}_bytes") for i in needs.arrays}
+    pairs = _pairs(call)
+    room = [(call.python.unique(f"before_{call.local[b]}"), call.python.unique(f"behind_{call.local[b]}")) for _, b in pairs]
     known = known_nodes(call.half)
-    numbers = [call.scalar_code(known[i]) for i in needs.known] + list(spans.values())
+    numbers = [call.scalar_code(known[i]) for i in needs.known] + [name for names in room for name in names]
     fixed = written_tuple([call.scalar_code(known[i]) for i in needs.fixed])
     yield from ("", "", f"def {name}(*arguments):")
     yield "    # the call"
@@ -100,7 +103,7 @@ def function(call: Call, name: str) -> Iterator[str]:
     yield "        return False"
     yield f"    {', '.join(call.local[p] for p in call.parameters)}{',' * (len(call.parameters) == 1)} = arguments"
     for p, _ in call.scalars:
-        yield f"    if not ({' and '.join(_scalar(call, p))}):"
+        yield f"    if not ({_scalar(call, p)}):"
         yield "        return False"
     yield from ("", "    # its form", "    try:", "        form = forms.pop()", "    except IndexError:", "        return False")
     same = f"form.same({', '.join(tensors)})"
@@ -113,7 +116,9 @@ def function(call: Call, name: str) -> Iterator[str]:
     yield from ("", "    # addresses")
     for p, buffer in call.arrays:
         yield f"    {pointers[buffer]} = {call.local[p]}.data_ptr()"
-    yield f"    if not {_in_order(call, pointers, spans)}:"
+    apart = [f"{before} < {pointers[a]} - {pointers[b]} < {behind}" for (a, b), (before, behind) in zip(pairs, room)]
+    there = " and ".join(pointers.values())
+    yield f"    if {' or '.join([f'not ({there})', *_misplaced(call, pointers), *apart])}:"
     yield from ("        forms.append(form)", "        return False")
     yield from ("", "    # run", "    stream = current_stream(form.device)", "    if stream != form.stream:", "        form.turn_to(stream)")
     values = []
@@ -123,32 +128,31 @@ def function(call: Call, name: str) -> Iterator[str]:
         else:
             assert argument.node is not None
             values.append(call.scalar_code(argument.node))
-    yield f"    form.pack(form.memory, 0{''.join(f', {value}' for value in values)})"
+    pack = f"form.pack(form.memory, 0{''.join(f', {value}' for value in values)})"
+    if call.scalars:
+        yield from ("    try:", f"        {pack}", "    except (PackError, OverflowError):")
+        yield from ("        forms.append(form)", "        return False")
+    else:
+        yield f"    {pack}"
     yield from ("    status = enqueue(form.config, form.function, form.pointers, 0)[0]", "    forms.append(form)", "    return status is SUCCESS", "")
 
 
-def _scalar(call: Call, parameter: Parameter) -> Iterator[str]:
-    """Conditions under which a scalar goes into the parameter buffer as it came."""
-    s, kind = call.local[parameter], parameter.dtype
-    classes = [f"{s}.__class__ is {cls}" for cls in _CLASSES[kind.kind]]
-    yield classes[0] if len(classes) == 1 else f"({' or '.join(classes)})"
-    if kind.kind == "float":
-        yield f"{-_GREATEST[kind.name]!r} <= {s} <= {_GREATEST[kind.name]!r}"
-    elif kind.kind != "bool":
-        yield f"{kind.limits[0]} <= {s} <= {kind.limits[1]}"
+def _scalar(call: Call, parameter: Parameter) -> str:
+    """The condition under which a scalar may go into the parameter buffer as it came."""
+    s = call.local[parameter]
+    return " or ".join(f"type({s}) is {cls}" for cls in _CLASSES[parameter.dtype.kind])
 
 
-def _in_order(call: Call, pointers: dict[Buffer, str], spans: dict[Buffer, str]) -> str:
-    """That memory is there, aligned, at the asked offset, and not shared."""
-    there = [pointers[buffer] for _, buffer in call.arrays]
-    wrong = []
+def _misplaced(call: Call, pointers: Mapping[Buffer, str]) -> Iterator[str]:
+    """Conditions under which an array lies where it may not: at another offset than asked, or not aligned."""
+    together: dict[int, list[str]] = {}
     for p, buffer in call.arrays:
         bytes_, _ = aligned_to(call, buffer)
-        address = call.address(buffer, pointers[buffer])
         if bytes_ > 1:
-            wrong.append(f"{address} % {bytes_}" if address == pointers[buffer] else f"({address}) % {bytes_}")
+            together.setdefault(bytes_, []).append(call.address(buffer, pointers[buffer]))
         offset = call.forms[buffer].offset
         if offset.value:
-            wrong.append(f"{call.local[p]}.storage_offset() != {offset.value}")
-    wrong += [f"-{spans[a]} < {pointers[a]} - {pointers[b]} < {spans[b]}" for a, b in _pairs(call)]
-    return f"({' and '.join(there)})" if not wrong else f"({' and '.join(there)} and not ({' or '.join(wrong)}))"
+            yield f"{call.local[p]}.storage_offset() != {offset.value}"
+    for bytes_, addresses in together.items():
+        told = " | ".join(a if a.isidentifier() else f"({a})" for a in addresses)
+        yield f"({told}) % {bytes_}" if len(addresses) > 1 or not told.isidentifier() else f"{told} % {bytes_}"

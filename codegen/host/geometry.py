@@ -134,7 +134,7 @@ def run(call: Call) -> Iterator[str]:
         elif argument.tensor_map is not None:
             buffer, form = call.maps[argument.tensor_map].buffer, tensor_form(argument.tensor_map)
             assert buffer is not None
-            yield f"    ({_stored(call, buffer)}, {call.tuple_of(form.dims)}, {call.tuple_of(form.strides)}),"
+            yield f"    ({_stored(call, buffer)}, {call.code(form.first)}, {call.tuple_of(form.dims)}, {call.tuple_of(form.strides)}),"
         else:
             assert argument.node is not None
             yield f"    {call.scalar_code(argument.node)},"

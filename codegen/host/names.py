@@ -12,9 +12,9 @@ HELPERS = (
     "ArgumentCountError", "ArgumentTypeError", "ArgumentValueError", "LaunchError",
 )
 # What the second function may use beside them, where there is one; see `codegen.host.again`.
-AGAIN = ("forms", "another", "current_stream", "pack", "enqueue", "SUCCESS")
+AGAIN = ("forms", "another", "current_stream", "enqueue", "SUCCESS", "PackError")
 _OWN = ("array", "launch", "arguments", "grid", "block", "shared", "cluster", "preferred", "wide", "device", "refuse", "SIGNATURE", "form",
-        "status", "stream", "len", "isinstance", "str", "int", "bool", "float", "min", "max", "abs", "IndexError")
+        "status", "stream", "type", "len", "isinstance", "str", "int", "bool", "float", "min", "max", "abs", "IndexError", "OverflowError")
 
 
 def identifier(name: str) -> str:

@@ -5,10 +5,14 @@ import threading
 import numpy as np
 import pytest
 
-import runtime
+from codegen.host import LaunchShape
 from runtime import compiler
 from runtime.compiler import Compiler
-from runtime.device import pycuda_driver
+from runtime.device import device
+from runtime.driver import pycuda_driver
+from runtime.executable import never
+from runtime.loaded import Traits
+from runtime.parameters import Packing
 from tests.runtime.kernels import ALL, in_place, scale
 from tracer import T, trace
 from tracer.errors import ArgumentValueError, LaunchError
@@ -25,6 +29,12 @@ def add_one(A: T.Buffer(("n",), "float32")):
     i = bx * 256 + tx
     with T.If(i < n):
         A[i] = A[i] + 1.0
+
+
+def forget(kernel, monkeypatch):
+    """As in a new process."""
+    monkeypatch.setattr(kernel, "memo", {})
+    monkeypatch.setattr(kernel, "again", never)
 
 
 def warm_stream(torch):
@@ -92,15 +102,11 @@ def test_frameworks_on_different_streams_are_refused(torch, cupy):
         scale(torch.zeros(3, device="cuda"), cupy.zeros(3, "float32"), 1.0)
 
 
-def test_a_launch_is_captured_in_a_graph_and_replayed(torch):
+def test_a_launch_is_captured_in_a_graph_and_replayed(torch, monkeypatch):
+    """Also the very first one of a kernel, whose code is loaded during the capture."""
+    monkeypatch.setattr(device(0), "_loaded", {})
+    forget(add_one, monkeypatch)
     tensor = torch.zeros(1000, device="cuda")
-    add_one(tensor)
-    torch.cuda.synchronize()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        add_one(tensor)                              # loads the kernel for foreign streams, which a capture may not do
-    torch.cuda.synchronize()
-    tensor.zero_()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         add_one(tensor)
@@ -139,8 +145,7 @@ def test_what_the_compiler_said_is_what_the_driver_loads(gpu):
     for kernel in ALL.values():
         executable = kernel.compile()
         loaded = gpu.load(executable.cubin, executable.entry)
-        with gpu.current():
-            figures = loaded.function.num_regs, loaded.function.shared_size_bytes, loaded.function.local_size_bytes
+        figures = tuple(map(loaded.attribute, ("NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")))
         assert executable.arch == gpu.arch
         assert figures == (executable.resources.registers, executable.resources.shared, executable.resources.local)
 
@@ -152,7 +157,7 @@ def test_either_compiler_makes_code_that_runs(torch, gpu, find, tmp_path, monkey
         pytest.skip(found)
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setattr(compiler, "compiler", lambda: found)
-    monkeypatch.setattr(scale, "memo", {})
+    forget(scale, monkeypatch)
     a, b = torch.rand(1000, device="cuda"), torch.zeros(1000, device="cuda")
     scale(a, b, 2.0)
     assert torch.equal(b, a * 2.0)
@@ -169,7 +174,7 @@ def test_a_warm_cache_compiles_nothing(torch, tmp_path, monkeypatch):
 
     monkeypatch.setattr(compiler, "compiler", lambda: Compiler(real.name, real.version, real.options, run))
     for expected in (1, 1):
-        monkeypatch.setattr(scale, "memo", {})       # as in a new process
+        forget(scale, monkeypatch)
         a, b = torch.rand(1000, device="cuda"), torch.zeros(1000, device="cuda")
         scale(a, b, 2.0)
         assert torch.equal(b, a * 2.0)
@@ -185,10 +190,58 @@ def test_an_executable_runs_and_one_for_another_gpu_does_not(torch, gpu):
         scale.compile(other)(a, b, 2.0)
 
 
-def test_the_report_of_a_launch_that_the_driver_refuses(gpu):
+def launched(gpu, *shape, **more):
+    """A launch of `scale_kernel` without its host half, and without arguments: one that is refused reads none."""
     executable = scale.compile()
-    loaded = gpu.load(executable.cubin, executable.entry)
-    with pytest.raises(LaunchError, match=r"scale_kernel with grid \(1, 1, 1\), block \(2048, 1, 1\) and 0 bytes"):
-        loaded.launch((1, 1, 1), (2048, 1, 1), 0, runtime.launcher.Packing([]).pack([]), 0)
+    gpu.load(executable.cubin, executable.entry).launch(LaunchShape(*shape), Traits(**more), Packing([]).filled([]), 0)
+
+
+def test_the_report_of_a_launch_that_the_device_refuses(gpu):
+    with pytest.raises(LaunchError, match=r"scale_kernel with grid \(1, 1, 1\), block \(2048, 1, 1\) and 0 bytes .*CUDA_ERROR_INVALID_VALUE"):
+        launched(gpu, (1, 1, 1), (2048, 1, 1))
     with pytest.raises(LaunchError, match=f"asks for 10000000 bytes of dynamic shared memory; cuda:0 has {gpu.shared_limit} for a block"):
-        loaded.launch((1, 1, 1), (32, 1, 1), 10_000_000, runtime.launcher.Packing([]).pack([]), 0)
+        launched(gpu, (1, 1, 1), (32, 1, 1), 10_000_000)
+    with pytest.raises(LaunchError, match="cooperative launch: a cooperative launch runs all blocks at once; cuda:0 has room for"):
+        launched(gpu, (10_000_000, 1, 1), (256, 1, 1), cooperative=True)
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------------
+
+def attributed(cluster=None, blocks=16, **attributes):
+    """`A[block] = 1`, launched with these attributes."""
+    @trace
+    def marked(A: T.Buffer((blocks,), "float32")):
+        T.device_entry()
+        if cluster is None:
+            bx = T.cta_id([blocks])
+        else:
+            c, r = T.cluster_id([blocks // cluster]), T.cta_id_in_cluster([cluster])
+            bx = c * cluster + r
+        if attributes:
+            T.attr({f"tirx.{name}": True for name in attributes})
+        T.thread_id([32])
+        A[bx] = 1.0
+
+    return marked
+
+
+@pytest.mark.parametrize("kernel", [
+    attributed(cluster=2), attributed(cluster=8), attributed(cluster=16), attributed(cooperative_launch=True),
+    attributed(programmatic_dependent_launch=True), attributed(cluster=4, cooperative_launch=True, programmatic_dependent_launch=True),
+], ids=["cluster of 2", "of 8", "of 16, not portable", "cooperative", "programmatic", "all"])
+def test_launch_attributes(torch, gpu, kernel):
+    if gpu.arch < "sm_90" and kernel.function.launch.cluster is not None:
+        pytest.skip("clusters need sm_90")
+    a = torch.zeros(16, device="cuda")
+    for count in (1, 2, 3):        # the long way, then the short one
+        a.zero_()
+        kernel(a)
+        assert bool((a == 1).all()), count
+    assert kernel.again(a)
+
+
+def test_a_cooperative_grid_that_does_not_fit_is_refused(torch, gpu):
+    with pytest.raises(LaunchError) as caught:
+        attributed(blocks=1_000_000, cooperative_launch=True)(torch.zeros(1_000_000, device="cuda"))
+    assert "a cooperative launch runs all blocks at once; cuda:0 has room for" in str(caught.value)
+    assert str(caught.value).endswith("of these, the grid has 1000000")

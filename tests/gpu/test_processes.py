@@ -9,7 +9,7 @@ import pytest
 KERNEL = """
 import sys, numpy as np
 from tests.runtime.kernels import scale
-from runtime.device import device, pycuda_driver
+from runtime.device import device
 """
 
 WITH_TORCH = """
