@@ -5,5 +5,6 @@
 
 from runtime.executable import Executable, compile
 from runtime.launcher import call, simulate
+from runtime.simulator.checks import Checks
 
-__all__ = ["Executable", "call", "compile", "simulate"]
+__all__ = ["Checks", "Executable", "call", "compile", "simulate"]

@@ -27,6 +27,7 @@ from runtime.loaded import Traits, configuration
 from runtime.narrow import narrow
 from runtime.parameters import TENSOR_MAP, Packing
 from runtime.simulator import simulate as run_simulator
+from runtime.simulator.checks import Checks
 from runtime.streams import current_stream, stream_handle
 from runtime.tensor_maps import encoded
 from tracer import errors
@@ -52,9 +53,9 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
     host_function(kernel)(partial(arguments.array_of, stream=chosen), launch, *args)
 
 
-def simulate(kernel: Any, *args: Any, checks: bool = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
+def simulate(kernel: Any, *args: Any, checks: bool | Checks = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
     """Run `kernel` on the simulator and return its report. `grid` replaces the launch's own number of blocks; `observers`
-    (`runtime.simulator.events`) are told of everything that happens.
+    (`runtime.simulator.events`) are told of everything that happens; `checks` says what is looked for (`runtime.Checks`).
 
     Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them) and `SimulationError` for what the kernel
     does wrong. Returns None for an empty grid.
@@ -107,7 +108,7 @@ def _truncmod(a: int, b: int) -> int:
 
 # ---- the simulator -----------------------------------------------------------------------------------------------------
 
-def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any], checks: bool,
+def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any], checks: bool | Checks,
               grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
     half = kernel.wide.half if shape.wide else kernel.half
     x, y, z = shape.grid if grid is None else (*grid, 1, 1)[:3]

@@ -481,7 +481,8 @@ def _float_atomics(dtype: str) -> Any:
         T.cuda.atomic_add(T.address_of(total), A[tx])
         T.cuda.atomic_add(B.ptr_to([1]), A[tx])
         T.cuda.cta_sync()
-        B[0] = total
+        with T.If(tx == 0):
+            B[0] = total
     float_atomics.__name__ = f"{dtype}_atomics"
     return float_atomics
 
@@ -518,7 +519,8 @@ def slots(A: T.Buffer((256,), "int32"), B: T.Buffer((257,), "int32")):
     slot = T.cuda.atomic_add(T.address_of(drawn), 1)
     T.cuda.atomic_add(B.ptr_to([slot]), 1)
     T.cuda.cta_sync()
-    B[256] = drawn
+    with T.If(tx == 0):
+        B[256] = drawn
 
 
 @case(ints((64,)), ((2,), np.uint32), lambda a, n: np.array([n + 64, a[np.arange(n) % 64].sum()]).astype(np.uint32), scalars=(200,))
@@ -544,7 +546,7 @@ def maximum_by_exchange(A: T.Buffer((128,), "float32"), B: T.Buffer((), "float32
     with T.If(tx == 0):
         best.assign(T.cuda.float_as_uint(A[0]))
     T.cuda.cta_sync()
-    seen = T.local_scalar("uint32", best)
+    seen = T.local_scalar("uint32", T.cuda.atomic_add(T.address_of(best), 0))      # a plain load would race with the exchanges
     mine = A[tx]
     with T.While(lambda: T.cuda.uint_as_float(+seen) < mine):
         found = T.cuda.atomic_cas(T.address_of(best), seen, T.cuda.float_as_uint(mine))
@@ -552,7 +554,8 @@ def maximum_by_exchange(A: T.Buffer((128,), "float32"), B: T.Buffer((), "float32
             T.break_()
         seen.assign(found)
     T.cuda.cta_sync()
-    B[()] = T.cuda.uint_as_float(best)
+    with T.If(tx == 0):
+        B[()] = T.cuda.uint_as_float(best)
 
 
 @case(ints((8, 64)), ((10,), np.int32), lambda a: np.concatenate([a.sum(1), [7, a.sum()]]).astype(np.int32))

@@ -201,8 +201,9 @@ class Access:
                 bad = bad.reshape(frame.shape)
             elif self.lanes > 1:
                 bad = np.asarray(bad.any(axis=-1))
-            agent.fail(UninitializedReadError, f"{self.text(agent, frame, bad)} reads {self.buffer.scope} memory that nothing has written",
-                       frame, bad, self.node)
+            report = agent.fail if isinstance(memory, LocalMemory) else agent.doubt
+            report(UninitializedReadError, f"{self.text(agent, frame, bad)} reads {self.buffer.scope} memory that nothing has written",
+                   frame, bad, self.node)
 
     def tell(self, agent: Agent, frame: Frame, memory: Memory, position: Position, values: Value = None,
              order: str = "", scope: str = "") -> None:

@@ -182,7 +182,10 @@ def _while(c: Compiler, node: Node) -> tuple[Run, bool]:
         agent.loops.append(loop)
         here, departed = frame, False
         watch = Watch(agent, polling) if polling.polls else None
+        doubts = agent.engines.doubts
         while here.count:
+            if doubts is not None:
+                doubts.turn()
             yield from _part(agent, node, frame, here, condition)
             here = here.keep(holds(agent, here))
             agent.counts[counter] += here.count

@@ -25,30 +25,36 @@ import numpy as np
 from codegen.lowered import DeviceHalf
 from runtime.simulator import statements  # noqa: F401  (registers them)
 from runtime.simulator.agent import Launch
+from runtime.simulator.checks import Checks, checks_of
 from runtime.simulator.counting import report_of
+from runtime.simulator.doubts import Doubts
 from runtime.simulator.engines import Engines
 from runtime.simulator.events import Observer
 from runtime.simulator.frames import Array
 from runtime.simulator.lockstep import run_lockstep
-from runtime.simulator.memory import Layout, global_memories, layout_of
+from runtime.simulator.memory import Layout, Memory, global_memories, layout_of
+from runtime.simulator.outputs import Outputs
 from runtime.simulator.profile import Profile
 from runtime.simulator.program import Program, program_of
 from runtime.simulator.progress import Progress
+from runtime.simulator.races import Races
 from runtime.simulator.report import Report
 from runtime.simulator.scheduler import run_warps
-from symbolic.integers import substitute
+from symbolic.integers import Int, substitute
 from tracer.addressing import cells_in
-from tracer.ir import Buffer, Node
+from tracer.errors import SimulationError
+from tracer.ir import Buffer, Node, Storage
 
 
 def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], arrays: Mapping[Buffer, Array],
-             values: Mapping[Node, Any], *, checks: bool = True, blocks: Iterable[int] | None = None,
+             values: Mapping[Node, Any], *, checks: bool | Checks = True, blocks: Iterable[int] | None = None,
              observers: Iterable[Observer] = (), seed: int | None = None, profile: bool = False) -> Report:
     """Run the kernel `half` on `grid` x `block` threads; stores go through to `arrays`.
 
     * `arrays`: for each parameter's buffer a flat view of its storage, element 0 where the data pointer points.
     * `values`: for each scalar parameter's and extent's node its value.
     * `observers` are told of everything that happens (see `events`).
+    * `checks`: what is looked for (`checks.Checks`).
     * `blocks`: linear numbers (x fastest) of the blocks to run; all of them if None. Of a cluster all blocks run if one does.
     * `seed`: of another legal order of warps and of asynchronous operations.
     * `profile`: the report also has what accesses cost (`profile`).
@@ -56,19 +62,28 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
     Raises a `SimulationError` for what the kernel does wrong (see the module), `NotSupportedError` for what cannot be
     simulated yet; the latter before anything ran.
     """
-    program = program_of(half, checks)
+    wanted = checks_of(checks)
+    program = program_of(half, wanted is not None, wanted is not None and wanted.nan)
     launch = Launch(_three(grid), _three(block), _three(tuple(size.value for size in half.lowered.function.launch.cluster or ())))
     memory = global_memories({buffer.storage: array for buffer, array in arrays.items()})
     seen = Profile(launch.threads) if profile else None
     chosen = _chosen(blocks, launch.grid)
-    engines = Engines((*observers, seen) if seen is not None else tuple(observers), seed, Progress(half.name, len(chosen)))
+    watching = _watching(half, launch, memory, _known(values), wanted, len(chosen) == prod(launch.grid))
+    engines = Engines((*watching, *observers, *([seen] if seen is not None else [])), seed, Progress(half.name, len(chosen)))
+    engines.doubts = Doubts() if wanted is not None and wanted.races else None
     counts = [0] * len(program.counters)
     run = run_warps if program.warps else run_lockstep
     try:
         with np.errstate(all="ignore"):
-            notes = run(program, launch, chosen, memory, _layout(program, values), values, engines, checks, counts)
+            notes = run(program, launch, chosen, memory, _layout(program, _known(values)), values, engines, wanted is not None, counts)
+    except SimulationError as error:
+        if engines.doubts is not None:
+            engines.doubts.settle(error)
+        raise
     finally:
         engines.progress.end()
+    if engines.doubts is not None:
+        engines.doubts.settle()
     for observer in engines.observers:
         observer.end()
     sample = (len(chosen), prod(launch.grid)) if len(chosen) != prod(launch.grid) else None
@@ -88,7 +103,22 @@ def _chosen(blocks: Iterable[int] | None, grid: tuple[int, int, int]) -> Array:
     return chosen
 
 
-def _layout(program: Program, values: Mapping[Node, Any]) -> Layout:
+def _known(values: Mapping[Node, Any]) -> dict[Int, int]:
+    """The values of the symbols that the launch decides."""
+    return {node.sym: int(value) for node, value in values.items() if node.sym is not None}
+
+
+def _watching(half: DeviceHalf, launch: Launch, memory: Mapping[Storage, Memory], known: dict[Int, int], wanted: Checks | None,
+              whole: bool) -> list[Observer]:
+    """The observers that make the checks. Of a part of the grid nobody expects that it writes all outputs."""
+    found: list[Observer] = []
+    if wanted is not None and wanted.races:
+        found.append(Races(half, launch.grid, launch.block, launch.cluster, known, wanted))
+    if wanted is not None and wanted.unwritten_outputs and whole:
+        found.append(Outputs(half, memory, known))
+    return found
+
+
+def _layout(program: Program, known: dict[Int, int]) -> Layout:
     """Where the allocations lie in a block's shared memory; the size of dynamic ones may depend on extents."""
-    known = {node.sym: int(value) for node, value in values.items() if node.sym is not None}
     return layout_of((storage, substitute(cells_in(storage), known).value) for storage in program.shared)

@@ -29,14 +29,13 @@ class Halves(Access):
             return memory, bytes_[0], shifts[0]
         return memory, np.stack(bytes_, axis=-1), np.stack(shifts, axis=-1)
 
-    def tell_bytes(self, agent: Agent, frame: Frame, memory: Memory, places: Array, values: Array | None = None) -> None:
-        """Tell the observers which bytes are touched; `values` are those that they hold afterwards."""
+    def tell_bytes(self, agent: Agent, frame: Frame, memory: Memory, places: Array) -> None:
+        """Tell the observers which bytes are touched."""
         if isinstance(memory, LocalMemory):
             return
         start = memory.start(places, 1).reshape(frame.count, *places.shape[len(frame.shape):])
-        held = None if values is None else values.reshape(start.shape)
         for observer in agent.observers:
-            observer.access(Touch(self.node, self.buffer, memory.space or memory, self.kind, agent.numbers(frame), start, 1, held))
+            observer.access(Touch(self.node, self.buffer, memory.space or memory, self.kind, agent.numbers(frame), start, 1))
 
 
 def load(c: Compiler, node: Node) -> tuple[Run, bool]:
@@ -68,13 +67,13 @@ def store(c: Compiler, node: Node) -> tuple[Run, bool]:
         memory, places, shifts = access.places(agent, frame)
         codes = np.broadcast_to(codes_of(value(agent, frame)), places.shape)
         cells = memory.viewed(np.dtype(np.uint8))
+        if agent.observers:
+            access.tell_bytes(agent, frame, memory, places)
         for lane in [...] if lanes == 1 else [(..., k) for k in range(lanes)]:
             where, shift = places[lane], shifts[lane]
             cells[where] = cells[where] & (np.uint8(0xF0) >> shift) | codes[lane] << shift
         memory.mark(places, 1)
         agent.engines.changes += 1
-        if agent.observers:
-            access.tell_bytes(agent, frame, memory, places, cells[places])
 
     return run, False
 

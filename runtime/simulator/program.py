@@ -19,6 +19,7 @@ from codegen.lowered import DeviceHalf
 from runtime.simulator import integers
 from runtime.simulator.agent import Agent, Wait
 from runtime.simulator.conversions import conversion
+from runtime.simulator.finite import check_finite
 from runtime.simulator.frames import Frame, Value
 from runtime.simulator.polling import needs_warps
 from runtime.simulator.semantics import SEMANTICS, Undefined
@@ -105,8 +106,8 @@ def statement(*rows: Operation) -> Callable[[Statement], Statement]:
 class Compiler:
     """Turns one device half into a `Program`."""
 
-    def __init__(self, half: DeviceHalf, checks: bool) -> None:
-        self.half, self.lowered, self.checks = half, half.lowered, checks
+    def __init__(self, half: DeviceHalf, checks: bool, finite: bool = False) -> None:
+        self.half, self.lowered, self.checks, self.finite = half, half.lowered, checks, finite
         self.slots: dict[tuple[Node, str], int] = {}
         self.counters: list[Counter] = []
         self.leaves: list[Node] = []
@@ -191,13 +192,17 @@ class Compiler:
         if any(o.dtype is not None and o.dtype.lanes > 1 for o in node.operands):
             reads = [read if o.dtype is None or o.dtype.lanes > 1 else _over_lanes(read) for o, read in zip(node.operands, reads)]
         counter, write = self.count(node), self.define(node)
+        finite = self.finite and node.dtype is not None and node.dtype.is_float
 
         def run(agent: Agent, frame: Frame) -> None:
             agent.counts[counter] += frame.count
+            operands = [read(agent, frame) for read in reads]
             try:
-                value = function(*[read(agent, frame) for read in reads])
+                value = function(*operands)
             except Undefined as fault:
                 _undefined(agent, frame, node, fault)
+            if finite:
+                check_finite(agent, frame, node, value, operands)
             write(agent, frame, value)
 
         return run
@@ -358,6 +363,7 @@ def _mixed(half: DeviceHalf) -> frozenset[Storage]:
 
 
 @lru_cache(maxsize=64)
-def program_of(half: DeviceHalf, checks: bool) -> Program:
-    """The program of a device half; compiled once. With `checks`, its steps also look for what no kernel should do."""
-    return Compiler(half, checks).program()
+def program_of(half: DeviceHalf, checks: bool, finite: bool = False) -> Program:
+    """The program of a device half; compiled once. With `checks`, its steps also look for what no kernel should do; with `finite`, for
+    the first NaN or infinity."""
+    return Compiler(half, checks, finite).program()

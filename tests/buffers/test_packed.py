@@ -78,6 +78,7 @@ def views(A: T.Buffer((4, 16), "float4_e2m1fn"), B: T.Buffer((32,), "uint8"), C:
     B[tx] = A.view("uint8")[tx // 8, tx % 8]
     pairs = A.view("float4_e2m1fnx2")
     C[tx // 8, tx % 8] = pairs[3 - tx // 8, tx % 8]
+    T.cuda.cta_sync()
     with T.If(tx < 16):
         B.view("float4_e2m1fn").vstore([4 * tx], A.permute(1, 0).vload([tx, 0], "float4_e2m1fnx4"))
 

@@ -43,8 +43,9 @@ def test_w6_an_alias_starts_where_it_is_told_or_is_refused():
         T.device_entry()
         tx = T.thread_id([4])
         arena = T.alloc_buffer((16,), "uint8", scope="shared.dyn")
-        for k in T.serial(16):
-            arena[k] = k.astype("uint8")
+        for k in T.serial(4):
+            arena[tx * 4 + k] = (tx * 4 + k).astype("uint8")
+        T.cuda.cta_sync()
         words = T.decl_buffer((2,), "uint32", data=arena.data, byte_offset=8)
         B[tx] = words.view("uint8")[tx]
 

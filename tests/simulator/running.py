@@ -10,7 +10,8 @@ from runtime.simulator import Report, simulate
 from symbolic.integers import substitute
 
 
-def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None, observers: Any = (), profile: bool = False) -> Report:
+def run(kernel: Any, *args: Any, checks: Any = True, blocks: Any = None, observers: Any = (), profile: bool = False,
+        seed: int | None = None) -> Report:
     """Arguments in parameter order: C-contiguous arrays and scalars. Extents must stand bare in some shape."""
     function = kernel.function
     arrays, values, known = {}, {}, {}
@@ -26,7 +27,7 @@ def run(kernel: Any, *args: Any, checks: bool = True, blocks: Any = None, observ
             known.setdefault(symbol, int(values[node]))
     grid, block = ([substitute(size, known).value for size in sizes] for sizes in (function.launch.grid, function.launch.block))
     return simulate(kernel.half, tuple(grid) or (1,), tuple(block), arrays, values, checks=checks, blocks=blocks, observers=observers,
-                    profile=profile)
+                    profile=profile, seed=seed)
 
 
 def random(dtype: Any, count: int, seed: int = 0) -> np.ndarray[Any, Any]:

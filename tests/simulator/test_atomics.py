@@ -37,16 +37,18 @@ def kernel(name: str, dtype: str, elements: int, shared: bool) -> Any:
         T.device_entry()
         bx, tx = T.cta_id([BLOCKS]), T.thread_id([THREADS])
         tile = T.alloc_shared((elements,), dtype)
-        with T.If(tx < elements):
-            tile[tx] = M[bx, tx]
-        T.cuda.cta_sync()
+        if shared:
+            with T.If(tx < elements):
+                tile[tx] = M[bx, tx]
+            T.cuda.cta_sync()
         pointer = tile.ptr_to([W[bx, tx]]) if shared else M.ptr_to([0, W[bx, tx]])
         operands = (C[bx, tx], V[bx, tx]) if name == "cas" else (V[bx, tx],)
         with T.If(tx % 5 != 1):
             O[bx, tx] = getattr(T.cuda, f"atomic_{name}")(pointer, *operands)
         T.cuda.cta_sync()
-        with T.If((tx < elements) & shared):
-            M[bx, tx] = tile[tx]
+        if shared:
+            with T.If(tx < elements):
+                M[bx, tx] = tile[tx]
 
     return trace(turns)
 
@@ -176,7 +178,7 @@ def test_an_atomic_outside_the_buffer() -> None:
 def shared_kernel(name: str, used: bool) -> Any:
     def kernel(A: T.Buffer((1,), "uint32")) -> None:
         T.device_entry()
-        T.thread_id([32])
+        T.thread_id([1])
         cell = T.shared_scalar("uint32")
         old = getattr(T.cuda, f"atomic_{name}")(T.address_of(cell), 5)
         A[0] = old if used else cell

@@ -123,7 +123,7 @@ def test_threads_that_have_returned_do_not_join() -> None:
         with T.If(tx > bx + 1):
             T.return_()
         T.cuda.cta_sync()
-        A[bx] = 1
+        A[bx * 4 + tx] = 1
 
     seen = told(trace(k), np.zeros(8, np.int32))
     assert seen.told[1:3] == [("join", "cuda.cta_sync", [0, 1]), ("join", "cuda.cta_sync", [4, 5, 6])]

@@ -1,0 +1,358 @@
+"""Data races: two accesses of a byte by different threads, one of them a store, with nothing that orders the two.
+
+The detector looks on (see `events`). It follows the order between threads (`clocks`) and who touched each byte (`shadow`); so the verdict does
+not depend on the order in which the simulator happened to run the threads. What conflicts with what is a table, `CONFLICTS`. Accesses are
+plain or *strong* (atomics, and loads and stores with an order): strong ones need no order among themselves, as far as their scopes reach
+(PTX ISA 8.7.1, morally strong). Sources: PTX ISA 8, FastTrack (Flanagan and Freund, 2009) for the epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codegen.lowered import DeviceHalf
+from runtime.simulator.checks import Checks
+from runtime.simulator.clocks import ACTOR, LAST_TIME, RANK, TIME_BITS, WARP, Actor, Order
+from runtime.simulator.elements import Known
+from runtime.simulator.events import AsyncOperation, Observer, Touch
+from runtime.simulator.frames import Array
+from runtime.simulator.memory import Memory
+from runtime.simulator.race_text import Accused, Grid, describe
+from runtime.simulator.shadow import Kind, Shadow
+from tracer import operations as op
+from tracer.errors import DataRaceError, SameValueRaceError
+from tracer.ir import Buffer, Node
+from tracer.operations import Effect
+
+LOADS, STRONG_LOADS, STRONG_STORES = "loads", "strong loads", "strong stores"
+
+
+class Conflict(NamedTuple):
+    """What must be ordered before an access, and in which crowd the access is kept (None: it is a plain store, which ends them all)."""
+
+    before: tuple[str, ...]
+    strong: tuple[str, ...]     # only where a scope does not reach
+    crowd: str | None
+
+
+CONFLICTS: dict[tuple[str, bool], Conflict] = {     # every access must be ordered behind the last plain store
+    ("load", False): Conflict((STRONG_STORES,), (), LOADS),
+    ("load", True): Conflict((), (STRONG_STORES,), STRONG_LOADS),
+    ("store", False): Conflict((LOADS, STRONG_LOADS, STRONG_STORES), (), None),
+    ("store", True): Conflict((LOADS,), (STRONG_LOADS, STRONG_STORES), STRONG_STORES),
+    ("atomic", True): Conflict((LOADS,), (STRONG_LOADS, STRONG_STORES), STRONG_STORES),
+}
+
+
+class Races(Observer):
+    """Raises `DataRaceError` at the second of two accesses that race."""
+
+    def __init__(self, half: DeviceHalf, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int],
+                 known: Known, checks: Checks) -> None:
+        self.checks = checks
+        self.grid = Grid(grid, block, known)
+        self.threads = block[0] * block[1] * block[2]
+        self.cluster = cluster
+        self.blocks = np.empty(0, np.int64)     # by their row
+        self.dense = True                       # they are 0, 1, 2 ...: a slot is the thread's number
+        self.sorted = np.empty(0, np.int64)     # rows, by the number of the block
+        self.order = Order(self.threads, grid[0] * grid[1] * grid[2], self._cluster_of)
+        self.events: list[Event] = [Event(None, "", "", False, 0)]      # of each time
+        nodes = list(half.body.walk())
+        self.fixed = frozenset(a.buffer.storage for a in half.arguments if a.buffer is not None and a.read_only)     # nobody stores there
+        alone = cluster == (1, 1, 1) and not any(n.op.effect & Effect.OPAQUE for n in nodes)
+        syncs = Effect.SYNC | Effect.OPAQUE
+        self.warps = self.threads > WARP and any(n.op.effect & syncs and n.op is not op.CTA_SYNC and n.op not in op.FENCES for n in nodes)
+        self.kinds = {"global": Kind(self.threads, False, self.warps), "shared": Kind(self.threads, alone, self.warps)}
+        self.slots_of: dict[int, tuple[Array, Array, Array]] = {}
+
+    def _cluster_of(self, row: int) -> int:
+        """The number of the cluster that a block belongs to."""
+        number, (gx, gy, _), (cx, cy, cz) = int(self.blocks[row]), self.grid.grid, self.cluster
+        x, y, z = number % gx, number // gx % gy, number // (gx * gy)
+        return (z // cz * (gy // cy) + y // cy) * (gx // cx) + x // cx
+
+    # ---- threads ------------------------------------------------------------------------------------------------------------
+
+    def start(self, blocks: Array) -> None:
+        self.dense = self.dense and bool((blocks == np.arange(len(self.blocks), len(self.blocks) + len(blocks))).all())
+        self.blocks = np.concatenate((self.blocks, blocks))
+        if not self.dense:
+            self.sorted = np.argsort(self.blocks)
+        self.slots_of.clear()
+
+    def _slots(self, threads: Array) -> tuple[Array, Array]:
+        """The slots of threads, and the stamps that they make at time 0. The same array of threads comes often."""
+        kept = self.slots_of.get(id(threads))
+        if kept is None or kept[0] is not threads:
+            if len(self.slots_of) > 1000:
+                self.slots_of.clear()
+            slots = threads.astype(np.int64, copy=False)
+            if not self.dense:
+                place = np.searchsorted(self.blocks, slots // self.threads, sorter=self.sorted)
+                slots = self.sorted[place] * self.threads + slots % self.threads
+            kept = self.slots_of[id(threads)] = (threads, slots, slots + 1 << TIME_BITS)
+        return kept[1], kept[2]
+
+    # ---- accesses -----------------------------------------------------------------------------------------------------------
+
+    def access(self, touch: Touch) -> None:
+        if touch.buffer is not None and touch.buffer.storage in self.fixed:
+            return
+        shadow = self._shadow(touch.memory, touch.buffer)
+        actor = self.order.actors.get(touch.actor) if touch.actor is not None else None
+        slots, marks = self._slots(touch.threads)
+        if actor is not None:
+            slots, marks = _as_actor(actor, slots)
+        now = self.order.tick()
+        strong, rank = touch.kind == "atomic" or bool(touch.order), RANK[touch.scope]
+        self.events.append(Event(touch.node, touch.kind, touch.proxy, strong, rank))
+        units, each = shadow.units(touch.start, touch.size)
+        each *= touch.start.shape[1] if touch.start.ndim > 1 else 1
+        if each > 1:
+            slots, marks = np.repeat(slots, each), np.repeat(marks, each)
+        stamps = marks + now
+        case = Case(touch, strong, shadow, units, slots, stamps, actor)
+        rule = CONFLICTS[touch.kind, strong]
+        if shadow.stored is not None:
+            self._check(case, shadow.stored.cells[units])
+        for name in rule.before:
+            if name in shadow.crowds:
+                for stamps_before in shadow.crowds[name].members(units):
+                    self._check(case, stamps_before)
+        if rule.crowd is None:
+            self._store(case)
+        else:
+            shadow.crowd(rule.crowd).add(units, stamps)
+        if strong:
+            shadow.narrow |= rank < 2
+            if shadow.narrow and not shadow.kind.one_block:
+                self._check_scopes(case, rule, rank)
+            self._flags(touch, actor, rank)
+
+    def _shadow(self, memory: Memory, buffer: Buffer | None) -> Shadow:
+        if memory.shadow is None:
+            scope = "shared" if buffer is not None and buffer.scope != "global" else "global"
+            memory.shadow = Shadow(memory.cells.nbytes, self.kinds[scope])
+        shadow: Shadow = memory.shadow
+        return shadow
+
+    def _check(self, case: Case, before: Array) -> None:
+        """Raise DataRaceError where one of the accesses stamped in `before` is not ordered before ours."""
+        doubtful = before >> TIME_BITS != case.stamps >> TIME_BITS
+        doubtful &= before != 0
+        if not doubtful.any():
+            return
+        at = np.flatnonzero(doubtful)
+        stamps = before[at]
+        if case.actor is None:
+            bad = ~self.order.known(stamps, case.slots[at])
+        else:
+            bad = ~self._known_to(case.actor, stamps, case.slots[at], case.touch.proxy)
+        if bad.any():
+            self._report(case, stamps, at, np.flatnonzero(bad))
+
+    def _known_to(self, actor: Actor, stamps: Array, slots: Array, proxy: str) -> Array:
+        """As `Order.known`, for rows of an asynchronous operation; through the async proxy it sees only what was fenced for it."""
+        who, when = (stamps >> TIME_BITS) - 1, stamps & LAST_TIME
+        index = slots - actor.first
+        own = who == actor.issuers[index]
+        fine: Array = own | self.order.within(who, when, actor.known)
+        if proxy == "async":
+            stored = np.array([self.events[t].kind != "load" and self.events[t].proxy == "generic" for t in when.tolist()], np.bool_)
+            visible = own & (when <= actor.since[index])
+            if stored.any():
+                visible |= self.order.within(who, when, actor.proxied)
+            fine &= visible | ~stored
+        return fine
+
+    def _check_scopes(self, case: Case, rule: Conflict, rank: int) -> None:
+        """Strong accesses of other blocks that the narrower of both scopes does not reach."""
+        for name in rule.strong:
+            for before in case.shadow.crowds[name].members(case.units) if name in case.shadow.crowds else ():
+                who = (before >> TIME_BITS) - 1
+                rows, own = who // self.threads, case.slots // self.threads
+                far = np.flatnonzero((before != 0) & (rows != own))
+                reach = [min(rank, self.events[t].rank) for t in (before[far] & LAST_TIME).tolist()]
+                needed = [self.order.distance(a, b) for a, b in zip(rows[far].tolist(), own[far].tolist())]
+                short = far[np.array(reach, np.int64) < np.array(needed, np.int64)]
+                if len(short):
+                    kept = np.zeros_like(before)
+                    kept[short] = before[short]
+                    self._check(case, kept)
+
+    def _store(self, case: Case) -> None:
+        """Keep a plain store, unless two threads of the statement store to one place."""
+        cells = case.shadow.stores().cells
+        cells[case.units] = case.stamps
+        kept = cells[case.units]
+        beaten = kept != case.stamps
+        if beaten.any():
+            at = np.flatnonzero(beaten)
+            self._report(case, kept[at], at, np.arange(len(at)), within=True)
+        for crowd in case.shadow.crowds.values():
+            crowd.clear(case.units)
+
+    def _flags(self, touch: Touch, actor: Actor | None, rank: int) -> None:
+        """What ordered accesses and fences around relaxed ones hand over."""
+        order = self.order
+        if actor is not None or not (order.fences or order.kept or touch.order not in ("relaxed", "volatile", "")):
+            return
+        slots = self._slots(touch.threads)[0]
+        places = touch.start if touch.start.ndim == 1 else touch.start[:, 0]
+        for place in np.unique(places).tolist():
+            order.flag(slots[places == place], (id(touch.memory), place), touch.kind != "store", touch.kind != "load", touch.order, rank)
+
+    # ---- findings -----------------------------------------------------------------------------------------------------------
+
+    def _report(self, case: Case, before: Array, at: Array, bad: Array, within: bool = False) -> None:
+        """Raise for the first of the pairs `bad`: stamps `before` against our accesses `at`."""
+        touch = case.touch
+        earlier = before[bad] & LAST_TIME
+        stores = np.array([touch.kind == "store" and (within or self.events[t].kind == "store") for t in earlier.tolist()], np.bool_)
+        same = np.zeros(len(bad), np.bool_)
+        if stores.any() and touch.values is not None:
+            same[stores] = self._same_values(case, at[bad[stores]], before[bad[stores]], within)
+        if same.all() and not self.checks.same_value_writes:
+            return
+        first = int(bad[np.argmin(same)])
+        mine, stamp = int(at[first]), int(before[first])
+        event = self.events[stamp & LAST_TIME]
+        node = event.node
+        assert node is not None
+        who = (stamp >> TIME_BITS) - 1
+        unit = int(case.units[mine])
+        byte = case.shadow.byte(unit)
+        other = np.flatnonzero((case.units == unit) & (case.stamps == stamp))
+        theirs = self._written(case, int(other[-1])) if within else None
+        buffer = touch.buffer or node.attrs.get("buffer")
+        first_access = Accused(node, node.attrs.get("buffer"), event.kind, self._thread(who), who >= ACTOR, theirs)
+        second = Accused(touch.node, touch.buffer, touch.kind, self._thread(int(case.slots[mine])), case.actor is not None, self._written(case, mine))
+        error = SameValueRaceError if bool(same.all()) else DataRaceError
+        why = "statement" if within else self._why(case, who, event, stamp & LAST_TIME, mine)
+        text = describe(self.grid, touch.memory, byte, first_access, second, why, bool(same.all()))
+        raise error(text, buffer, (node.location, touch.node.location))
+
+    def _thread(self, slot: int) -> tuple[int, int]:
+        """The linear numbers of a block and of a thread in it, also of the thread that issued an operation."""
+        if slot >= ACTOR:
+            actor = next(a for a in self.order.actors.values() if a.first <= slot < a.first + max(1, len(a.issuers)))
+            slot = int(actor.issuers[min(slot - actor.first, len(actor.issuers) - 1)])
+        row, thread = divmod(slot, self.threads)
+        return int(self.blocks[row]), thread
+
+    def _written(self, case: Case, mine: int) -> bytes | None:
+        """The bytes that our access stores, as far as they are known: those of the element that holds the unit."""
+        values = case.touch.values
+        if values is None or case.touch.kind == "load":
+            return None
+        flat = np.ascontiguousarray(values).reshape(-1)
+        per = len(case.units) * case.shadow.unit // max(1, flat.size)       # bytes each
+        if per != flat.itemsize:
+            return None
+        element = mine * case.shadow.unit // per
+        return bytes(flat[element:element + 1].tobytes())
+
+    def _same_values(self, case: Case, mine: Array, before: Array, within: bool) -> Array:
+        """Do our stores `mine` leave what is there, or, `within` a statement, what the thread that won stores?"""
+        values = np.ascontiguousarray(case.touch.values)
+        raw = values.reshape(-1).view(np.uint8)
+        unit = case.shadow.unit
+        if raw.size != len(case.units) * unit:
+            return np.zeros(len(mine), np.bool_)
+        ours = raw.reshape(-1, unit)
+        if within:
+            winner = np.zeros(case.shadow.count, np.int64)
+            winner[case.units] = np.arange(len(case.units))     # the last one, as when the stamps were stored
+            theirs = ours[winner[case.units[mine]]]
+        else:
+            cells = case.touch.memory.cells.view(np.uint8).reshape(-1)
+            starts = np.array([case.shadow.byte(u) for u in case.units[mine].tolist()])
+            theirs = cells[starts[:, None] + np.arange(unit)]
+        return np.asarray((ours[mine] == theirs).all(axis=1))
+
+    def _why(self, case: Case, who: int, event: Event, when: int, mine: int) -> str:
+        """Which reason holds: a key of `race_text.REASONS`."""
+        own = int(case.slots[mine])
+        if case.actor is not None and case.touch.proxy == "async" and event.proxy == "generic" and who < ACTOR:
+            issuer = int(case.actor.issuers[own - case.actor.first])
+            if who == issuer or self.order.within(np.array([who]), np.array([when]), case.actor.known)[0]:
+                return "proxy"
+        if who >= ACTOR or own >= ACTOR:
+            return "async"
+        strong = event.strong, case.strong
+        row, own_row = who // self.threads, own // self.threads
+        if all(strong):
+            return "scope"
+        if row == own_row:
+            same_warp = who % self.threads // WARP == own % self.threads // WARP
+            return "atomic" if any(strong) else "warp" if same_warp else "block"
+        if (row, own_row) in self.order.out_of_reach:
+            return "unreached"
+        return "atomic grid" if any(strong) else "cluster" if self.order.distance(row, own_row) == 1 else "grid"
+
+    # ---- order --------------------------------------------------------------------------------------------------------------
+
+    def join(self, threads: Array, node: Node) -> None:
+        slots = self._slots(threads)[0]
+        self._timed(lambda: self.order.join(slots if slots.ndim == 2 else slots[None, :]), node)
+
+    def release(self, threads: Array, key: Hashable, node: Node, scope: str) -> None:
+        self._timed(lambda: self.order.release(self._slots(threads)[0], key, RANK[scope]), node)
+
+    def acquire(self, threads: Array, key: Hashable, node: Node, scope: str) -> None:
+        self._timed(lambda: self.order.acquire(self._slots(threads)[0], key, RANK[scope]), node)
+
+    def fence(self, threads: Array, node: Node, scope: str, proxy: str) -> None:
+        slots = self._slots(threads)[0]
+        if proxy == "generic":
+            self._timed(lambda: self.order.fence(slots, RANK[scope]), node)
+        else:
+            self._timed(lambda: self.order.proxy_fence(slots), node)
+
+    def issue(self, operation: AsyncOperation, threads: Array) -> None:
+        self._timed(lambda: self.order.issue(operation, self._slots(threads)[0]), operation.node)
+
+    def land(self, operation: AsyncOperation, key: Hashable | None) -> None:
+        row = int(self._slots(operation.threads)[0][0]) // self.threads
+        self._timed(lambda: self.order.land(operation, key, row), operation.node)
+
+    def _timed(self, step: Any, node: Node) -> None:
+        """Every tick of the clock has its node."""
+        before = self.order.now
+        step()
+        self.events += [Event(node, "", "", False, 0)] * (self.order.now - before)
+
+
+class Event(NamedTuple):
+    """What happened at one time; `strong` and `rank` (of the scope) for accesses."""
+
+    node: Node | None
+    kind: str
+    proxy: str
+    strong: bool
+    rank: int
+
+
+class Case(NamedTuple):
+    """One access, spread over its units: the slot and stamp of who touches each."""
+
+    touch: Touch
+    strong: bool
+    shadow: Shadow
+    units: Array
+    slots: Array
+    stamps: Array
+    actor: Actor | None
+
+
+def _as_actor(actor: Actor, slots: Array) -> tuple[Array, Array]:
+    """The numbers under which an operation's rows touch memory: one for each of its issuers, or the first for all."""
+    if len(slots) == len(actor.issuers):
+        numbers = actor.first + np.arange(len(slots))
+    else:
+        numbers = np.full(len(slots), actor.first)
+    return numbers, numbers + 1 << TIME_BITS
