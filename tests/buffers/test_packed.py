@@ -8,7 +8,7 @@ from runtime.narrow import pack_float4, unpack_float4
 from tests.nvcc import ARCHITECTURES, cubin, needs_nvcc, one_unit
 from tests.simulator.running import run
 from tracer import T, trace
-from tracer.errors import DTypeError, OutOfBoundsError, TraceError
+from tracer.errors import ArgumentTypeError, ArgumentValueError, DTypeError, OutOfBoundsError, TraceError
 
 FP4 = ml_dtypes.float4_e2m1fn
 VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)       # by code
@@ -286,3 +286,52 @@ def test_bounds_count_elements():
         run(trace(kernel), packed, np.int32([64]), b)
     with pytest.raises(OutOfBoundsError, match=r"touches element 64 of A, which has 64"):
         run(trace(kernel), packed, np.int32([64]), b, checks=False)
+
+
+# ---- arguments of a call
+
+def test_calls_take_bytes_of_two_elements():
+    packed, values = random(64)
+    b = np.zeros(64, np.float32)
+    KERNELS["decode"](packed, b)
+    assert np.array_equal(b, values)
+    out = np.zeros(32, np.uint8)
+    KERNELS["encode"](b, out)
+    assert np.array_equal(unpack_float4(out).astype(np.float32), values)
+
+
+def test_calls_with_extents_and_rows():
+    def kernel(A: T.Buffer(("m", "n"), "float4_e2m1fn"), B: T.Buffer(("m", "n"), "float32")):
+        m, n = A.shape
+        T.device_entry()
+        i, j = T.cta_id([m]), T.thread_id([1])
+        for k in T.serial(j, n):
+            B[i, k] = A[i, k].astype("float32")
+
+    packed, values = random(60)
+    b = np.zeros((3, 20), np.float32)
+    trace(kernel)(packed.reshape(3, 10), b)
+    assert np.array_equal(b, values.reshape(3, 20))
+    with pytest.raises(ArgumentValueError, match=r"expected n = 20 \(A.shape\[1\]\), got 19"):
+        trace(kernel)(packed.reshape(3, 10), np.zeros((3, 19), np.float32))
+    with pytest.raises(ArgumentValueError, match=r"A.strides: expected \(10, 1\) elements .* got \(20, 1\)"):
+        trace(kernel)(packed.reshape(3, 10)[:, :5], np.zeros((3, 10), np.float32))
+
+
+def test_six_bit_floats_come_as_they_are_or_as_bytes():
+    codes = rng.integers(0, 64, 64, dtype=np.uint8)
+    first, second = np.zeros(64, ml_dtypes.float6_e3m2fn), np.zeros(64, np.uint8)
+    KERNELS["six"](codes.view(ml_dtypes.float6_e2m3fn), first)
+    KERNELS["six"](codes, second)
+    assert np.array_equal(first.view(np.uint8), second) and second.any()
+
+
+@pytest.mark.parametrize(("array", "error", "message"), [
+    (np.zeros(64, FP4), ArgumentTypeError, r"an array of float4_e2m1fn with one element a byte; pack two in each: runtime.pack_float4\(array\)"),
+    (np.zeros(32, np.int8), ArgumentTypeError, "A.dtype: expected float4_e2m1fn, got int8"),
+    (np.zeros(64, np.uint8), ArgumentValueError, r"A.shape\[0\]: expected 64, got 128"),
+    (np.zeros(64, np.uint8)[::2], ArgumentTypeError, "bytes of two float4_e2m1fn that do not follow each other along the last axis"),
+])
+def test_calls_refuse_other_arrays(array, error, message):
+    with pytest.raises(error, match=message):
+        KERNELS["decode"](array, np.zeros(64, np.float32))

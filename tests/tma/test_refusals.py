@@ -1,0 +1,253 @@
+"""What cannot be described to the copy engine, or copied: refused while tracing, at the call, or by the simulator."""
+
+import numpy as np
+import pytest
+
+from symbolic.layout import S, TileLayout
+from tracer import T, trace
+from tracer.errors import (
+    ArgumentValueError,
+    ClusterError,
+    DataRaceError,
+    DeadlockError,
+    MisalignedAccessError,
+    NotSupportedError,
+    OutOfBoundsError,
+    TraceError,
+    UninitializedReadError,
+)
+
+
+def described(body, shape=(64, 64), dtype="float32", **options):
+    def kernel(A: T.Buffer(shape, dtype, **options)):
+        body(A)
+        T.device_entry()
+        T.thread_id([32])
+    return kernel
+
+
+def map_of(*args, **options):
+    return lambda A: T.tensor_map(A, *args, **options)
+
+
+SWIZZLED = TileLayout(S[(8, 8, 64):(64, 512, 1)])
+
+
+@pytest.mark.parametrize(("body", "buffer", "message"), [
+    (map_of((8, 33)), {}, "a row of the box is 33 float32, 132 bytes; it must be a multiple of 16"),
+    (map_of((8, 64), swizzle="128B"), {}, "a row of the box is 64 float32, 256 bytes; swizzle=\"128B\" permutes within 128: make the last "
+     "extent of the box 32 or less, and copy several boxes"),
+    (map_of((8, 16), swizzle="32B"), {}, "64 bytes; swizzle=\"32B\" permutes within 32: make the last extent of the box 8 or less"),
+    (map_of((257, 4)), {}, r"box\[0\] is 257, not 1 to 256"),
+    (map_of((0, 4)), {}, r"box\[0\] is 0, not 1 to 256"),
+    (map_of((256, 256)), {}, "a box of 262144 bytes; a block has at most 232448 of shared memory"),
+    (map_of((8,)), {}, r"box=\(8,\) for the 2 axes of 'A'; write one number for each"),
+    (map_of((8, 32), swizzle="256B"), {}, "swizzle='256B'; write one of 'none', '32B', '64B', '128B'"),
+    (map_of((8, 32), l2_promotion="1KB"), {}, "l2_promotion='1KB'; write one of 'none', '64B', '128B', '256B'"),
+    (map_of((8, 32), oob_fill="ones"), {}, "oob_fill='ones'; write one of 'zeros', 'nan'"),
+    (map_of((8, 32), oob_fill="nan"), {"dtype": "int32"}, "oob_fill=\"nan\" for elements of int32; only floats have a NaN"),
+    (map_of((8, 32), element_strides=(9, 1)), {}, r"element_strides\[0\] is 9, not 1 to 8"),
+    (map_of((8, 32), element_strides=(1, 2)), {}, r"element_strides\[1\] is 2; along the last axis the copy engine takes every element"),
+    (map_of((1,) * 6), {"shape": (2,) * 6}, "which has 6 axes; the copy engine knows 1 to 5"),
+    (map_of((8, 4)), {"shape": (64, 6)}, "along axis 0 of 'A' elements lie 24 bytes apart; the copy engine needs a multiple of 16: pad the rows"),
+    (map_of((8, 4)), {"layout": TileLayout(S[(64, 64):(1, 64)])}, "elements along the last axis of 'A' lie 64 apart; .* permute the axes"),
+    (map_of((8, 4)), {"layout": SWIZZLED}, "the layout of 'A' has no single stride for each axis"),
+    (map_of((8, 4)), {"shape": (0, 64)}, r"extent 0 of 'A' is 0, not 1 to 2\*\*32"),
+    (map_of((8, 4)), {"dtype": "float32x4"}, "whose elements are float32x4; view it as float32"),
+    (lambda A: T.tensor_map(A[0:8, :], (8, 4)), {}, "T.tensor_map of a slice of 'A'; describe the whole buffer"),
+    (lambda A: T.tensor_map(3, (8, 4)), {}, "T.tensor_map describes a buffer, not 3"),
+    (lambda A: T.tensor_map(A, (T.int32(), 4)), {}, r"box\[0\] is .*; it must be a constant"),
+])
+def test_maps(body, buffer, message):
+    with pytest.raises(TraceError, match=message):
+        trace(described(body, **buffer))
+
+
+def test_what_is_not_built_is_named():
+    with pytest.raises(NotSupportedError, match="interleave='32B' is not supported in this version"):
+        trace(described(map_of((8, 32), interleave="32B")))
+    with pytest.raises(NotSupportedError, match=r"float4_e2m1fn elements, several of which share a byte.*describe A.view\(\"uint8\"\)"):
+        trace(described(map_of((8, 32)), dtype="float4_e2m1fn"))
+
+
+def test_a_map_is_declared_on_the_host():
+    def kernel(A: T.Buffer((64, 64), "float32")):
+        T.device_entry()
+        T.thread_id([32])
+        T.tensor_map(A, (8, 4))
+
+    with pytest.raises(TraceError, match=r"T.tensor_map stands above T.device_entry\(\)"):
+        trace(kernel)
+
+
+def using(body, box=(8, 32), dtype="float32"):
+    def kernel(A: T.Buffer((64, 64), "float32")):
+        boxes = T.tensor_map(A, box)
+        T.device_entry()
+        tx = T.thread_id([32])
+        bar = T.alloc_shared((1,), "uint64")
+        tile = T.alloc_shared(box, dtype, align=128)
+        body(A, boxes, tile, bar, tx)
+    return kernel
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    (lambda A, m, t, b, tx: T.tma.load(t, A, (0, 0), b), "T.tma.load: .* is no tensor map; declare one above T.device_entry"),
+    (lambda A, m, t, b, tx: T.tma.load(t, m, (0,), b), "T.tma.load: 1 coordinates for the 2 axes of 'A'; write where the box begins along each"),
+    (lambda A, m, t, b, tx: T.tma.load(A, m, (0, 0), b), "'A' is in global memory; boxes are in shared memory"),
+    (lambda A, m, t, b, tx: T.tma.load(t[0:4, :], m, (0, 0), b), r"has 128 elements, a box of the map of 'A' has 256: \(8, 32\)"),
+    (lambda A, m, t, b, tx: T.tma.load(t.view("int32"), m, (0, 0), b), "has elements of int32, the map of them of float32; view one as the other"),
+    (lambda A, m, t, b, tx: T.tma.reduce("sub", m, (0, 0), t), "T.tma.reduce: 'sub' is none of add, min, max"),
+    (lambda A, m, t, b, tx: T.tma.reduce("min", m, (0, 0), t), "'min' of float32; the copy engine has it for uint32, int32, uint64, int64, float16"),
+    (lambda A, m, t, b, tx: T.tma.prefetch(t), "T.tma.prefetch: .* is no tensor map"),
+    (lambda A, m, t, b, tx: T.tma.load(t, m, (0, 0.5), b), "at"),
+])
+def test_copies(body, message):
+    with pytest.raises(TraceError, match=message):
+        trace(using(body))
+
+
+# ---- at the call
+
+def strided(A: T.Buffer(("n", "m"), "float16")):
+    boxes = T.tensor_map(A, (8, 64))
+    T.device_entry()
+    with T.If(T.thread_id([32]) == 0):
+        T.tma.prefetch(boxes, (0, 0))
+
+
+def test_what_only_the_array_tells():
+    kernel = trace(strided)
+    assert kernel.launch is not None
+    with pytest.raises(ArgumentValueError, match=r"A.strides\[0\]: expected a multiple of 16 bytes for a tensor map, got 20 \(argument 0"):
+        kernel.simulate(np.zeros((4, 10), np.float16))
+    with pytest.raises(ArgumentValueError, match=r"A.shape\[0\]: expected 1 to 2\*\*32 for a tensor map, got 0"):
+        kernel.simulate(np.zeros((0, 16), np.float16))
+    raw = np.zeros(4 * 16 + 16, np.float16)
+    start = next(k for k in range(8) if (raw.ctypes.data + 2 * k) % 16 == 2)
+    with pytest.raises(ArgumentValueError, match=r"A.data: expected an address that is a multiple of 16 \(a tensor map\)"):
+        kernel.simulate(raw[start:start + 64].reshape(4, 16))
+    kernel.simulate(np.zeros((4, 16), np.float16))
+
+
+def test_what_is_written_through_a_map_is_checked_as_written():
+    def copy(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32")):
+        source, target = T.tensor_map(A, (8, 32)), T.tensor_map(B, (8, 32))
+        T.device_entry()
+        tile = T.alloc_shared((8, 32), "float32", align=128)
+        tx = T.thread_id([32])
+        for k in T.serial(8):
+            tile[k, tx] = 0.0
+        with T.If(tx == 0):
+            T.tma.prefetch(source, (0, 0))
+            T.tma.store(target, (0, 0), tile)
+
+    kernel = trace(copy)
+    assert [(a.name, a.read_only) for a in kernel.half.arguments] == [("source", True), ("target", False)]
+    assert "copy_kernel(const __grid_constant__ CUtensorMap source, const __grid_constant__ CUtensorMap target)" in kernel.cuda_source()
+    a, b = np.zeros((8, 32), np.float32), np.zeros((8, 32), np.float32)
+    b.flags.writeable = False
+    with pytest.raises(ArgumentValueError, match="B: expected a writable array, which the kernel writes, got a read-only one"):
+        kernel.simulate(a, b)
+    with pytest.raises(ArgumentValueError, match="B: expected memory of its own, because the kernel writes B, got an array that overlaps A"):
+        kernel.simulate(a, a)
+
+
+# ---- in the simulator
+
+def loading(*, expected=1024, skew=0, wait=True, box=(8, 32), written=False):
+    """A block that loads a box, with a mistake."""
+    def kernel(A: T.Buffer((64, 64), "float32"), B: T.Buffer((8, 32), "float32")):
+        boxes = T.tensor_map(A, box)
+        T.device_entry()
+        tx = T.thread_id([32])
+        bar = T.alloc_shared((1,), "uint64")
+        memory = T.alloc_shared((320,), "float32", align=1024)
+        tile = T.decl_buffer((8, 32), "float32", data=memory.data, elem_offset=skew)
+        with T.If(tx == 0):
+            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init.release.cluster()
+        T.cuda.cta_sync()
+        with T.If(tx == 0):
+            T.ptx.mbarrier.arrive.expect_tx.shared.b64(bar.ptr_to([0]), expected)
+            T.tma.load(tile.ptr_to([0, 0]), boxes, (0, 0), bar)
+        if wait:
+            T.cuda.mbarrier_wait(bar.ptr_to([0]), 0)
+        for k in T.serial(8):
+            B[k, tx] = tile[k, tx]
+        if not wait:
+            T.cuda.mbarrier_wait(bar.ptr_to([0]), 0)
+    return trace(kernel)
+
+
+ARRAYS = np.arange(4096, dtype=np.float32).reshape(64, 64), np.zeros((8, 32), np.float32)
+
+
+def test_a_right_load():
+    a, b = ARRAYS[0], np.zeros((8, 32), np.float32)
+    loading().simulate(a, b)
+    assert np.array_equal(b, a[:8, :32])
+
+
+def test_misaligned_boxes():
+    with pytest.raises(MisalignedAccessError, match=r"store of tile\[0, 0\] needs an address that is a multiple of 128"):
+        loading(skew=4).simulate(*ARRAYS)
+
+
+def test_fewer_bytes_expected_than_copied():
+    with pytest.raises(DeadlockError, match="1024 bytes|-512 bytes|512 bytes"):
+        loading(expected=512).simulate(*ARRAYS)
+    with pytest.raises(DeadlockError, match="1024 bytes"):
+        loading(expected=2048).simulate(*ARRAYS)
+
+
+def test_reading_before_the_copy_has_landed():
+    with pytest.raises(DataRaceError, match=r"data race on tile\[0, 0\]: nothing orders these two\n  store of byte \d+ by ptx.cp.async.bulk.tensor"):
+        loading(wait=False).simulate(*ARRAYS)
+
+
+def test_a_box_beyond_shared_memory():
+    def kernel(A: T.Buffer((64, 64), "float32")):
+        boxes = T.tensor_map(A, (64, 32))
+        T.device_entry()
+        tx = T.thread_id([32])
+        tile = T.alloc_shared((8, 32), "float32", align=128)
+        with T.If(tx == 0):
+            T.tma.store(boxes, (0, 0), tile.ptr_to([0, 0]))
+
+    with pytest.raises(OutOfBoundsError, match=r"load of tile\[0, 0\] of 8192 bytes touches byte 8191 of tile, which has 1024"):
+        trace(kernel).simulate(ARRAYS[0])
+
+
+def test_what_is_stored_was_written():
+    def kernel(A: T.Buffer((64, 64), "float32")):
+        boxes = T.tensor_map(A, (8, 32))
+        T.device_entry()
+        tx = T.thread_id([32])
+        tile = T.alloc_shared((8, 32), "float32", align=128)
+        tile[0, tx] = 1.0
+        with T.If(tx == 0):
+            T.tma.store(boxes, (0, 0), tile)
+
+    with pytest.raises(UninitializedReadError, match=r"the box at tile\[0, 0\] has bytes that nothing has written"):
+        trace(kernel).simulate(ARRAYS[0].copy())
+
+
+def test_multicast_to_a_block_that_is_not_there():
+    def kernel(A: T.Buffer((64, 64), "float32")):
+        boxes = T.tensor_map(A, (8, 32))
+        T.device_entry()
+        T.cluster_id([1])
+        T.cta_id_in_cluster([2])
+        tx = T.thread_id([32])
+        bar = T.alloc_shared((1,), "uint64")
+        tile = T.alloc_shared((8, 32), "float32", align=128)
+        with T.If(tx == 0):
+            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
+        T.cuda.cluster_sync()
+        with T.If(tx == 0):
+            T.tma.load(tile, boxes, (0, 0), bar, cta_mask=T.uint16(5))
+        T.cuda.mbarrier_wait(bar.ptr_to([0]), 0)
+
+    with pytest.raises(ClusterError, match="the mask 0x5 of a multicast; the cluster has 2 blocks"):
+        trace(kernel).simulate(ARRAYS[0])
