@@ -9,7 +9,7 @@ from tracer import buffers, control, launch, pools, signature, tensor_maps, tens
 from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
-from tracer.intrinsics import atomics, bits, cached, cuda, order, spellings, sums, tma, votes
+from tracer.intrinsics import atomics, bits, cached, cuda, order, pipeline, spellings, sums, tma, votes
 from tracer.intrinsics.ptx import PTX, calls, descriptors
 from tracer.recorder import in_trace
 
@@ -69,7 +69,7 @@ T: Any = _Dialect(
         **_public(descriptors, "matrix_descriptor", "get_tmem_addr"),
         **_public(calls, "mbarrier_wait", "warpgroup_sync", "cluster_sync", "cvta_generic_to_shared"),
     ),
-    ptx=PTX,
+    ptx=PTX, MBarriers=pipeline.MBarriers, Pipeline=pipeline.Pipeline,
     tma=_Dialect(_name="T.tma", **_public(tma, "load", "store", "reduce", "prefetch", "commit", "wait")),
     **_public(spellings, "Cast", "evaluate", "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "tvm_warp_shuffle_xor"),
 )

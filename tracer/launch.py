@@ -231,15 +231,28 @@ def present_warp() -> Value:
     recorder = current()
     if (declared := _earlier("warp_id", recorder)):
         return wrap(declared[0], recorder)
-    threads = _earlier("thread_id", recorder)
-    if not threads:
+    if not _earlier("thread_id", recorder):
         recorder.fail("which warp this is cannot be told yet; declare T.thread_id([...]) or T.warp_id([...]) first")
+    warp: Value = present_thread() // WARP
+    return warp
+
+
+def present_thread() -> Value:
+    """The number of the present thread in its block, from whichever thread-level ids are declared."""
+    recorder = current()
+    threads = _earlier("thread_id", recorder)
+    linear: Value
+    if not threads:
+        warps, lanes = _earlier("warp_id", recorder), _earlier("lane_id", recorder)
+        if not warps or not lanes:
+            recorder.fail("which thread this is cannot be told yet; declare T.thread_id([...]), or T.warp_id([...]) and T.lane_id([32]), first")
+        linear = wrap(warps[0], recorder) * WARP + wrap(lanes[0], recorder)
+        return linear
     linear, step = wrap(threads[0], recorder), threads[0].attrs["extent"]
     for node in threads[1:]:
         linear = linear + wrap(node, recorder) * value_of(step, recorder)
         step = step * node.attrs["extent"]
-    warp: Value = linear // WARP
-    return warp
+    return linear
 
 
 SCOPE_IDS = {kind: _scope(kind) for kind in _SCOPES}

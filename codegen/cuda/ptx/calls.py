@@ -10,16 +10,17 @@ from codegen.cuda.templates import Form, Site, template
 from tracer import instructions as ins
 
 # The label lies between braces of its own, so that two waits in one function do not clash.
-helper("mbarrier_wait", """
+for _scope, _name in (("cta", "mbarrier_wait"), ("cluster", "mbarrier_wait_cluster")):
+    helper(_name, f"""
 // Spins until the phase of that parity is over.
-__device__ __forceinline__ void mbarrier_wait(unsigned int bar, unsigned int phase) {
-  asm volatile("{\\n"
+__device__ __forceinline__ void {_name}(unsigned int bar, unsigned int phase) {{
+  asm volatile("{{\\n"
                ".reg .pred done;\\n"
                "again:\\n"
-               "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\\n"
+               "mbarrier.try_wait.parity.acquire.{_scope}.shared::cta.b64 done, [%0], %1;\\n"
                "@!done bra again;\\n"
-               "}" : : "r"(bar), "r"(phase) : "memory");
-}""")
+               "}}" : : "r"(bar), "r"(phase) : "memory");
+}}""")
 helper("warpgroup_sync", """
 __device__ __forceinline__ void warpgroup_sync(unsigned int id) { asm volatile("bar.sync %0, 128;" : : "r"(id) : "memory"); }""")
 helper("cluster_sync", """
@@ -43,7 +44,7 @@ def _address(s: Site) -> Fragment:
     return shared_address(s, pointer) if pointer.dtype is not None and pointer.dtype.kind == "handle" else s.operand(0)
 
 
-template(ins.MBARRIER_WAIT, helper_call("mbarrier_wait"))
+template(ins.MBARRIER_WAIT, lambda s: helper_call("mbarrier_wait_cluster" if s.node.attrs.get("scope") == "cluster" else "mbarrier_wait")(s))
 template(ins.WARPGROUP_SYNC, helper_call("warpgroup_sync"))
 template(ins.CLUSTER_SYNC, helper_call("cluster_sync"))
 template(ins.CVTA_SHARED, _address)

@@ -236,4 +236,6 @@ def spelled(node: Node, text: Callable[[Node, DType | None], str]) -> str:
         for operand in operands.get(argument.name, ()):
             constant = operand.attrs["value"] if operand.op is ops.CONST else None
             listed.append(text(operand, None if constant is None else literal_in(constant, argument.type_in(attrs))))
+    if words[0] == "cuda":
+        listed += [f"{slot.name}={attrs[slot.name]!r}".replace("'", '"') for slot in form.slots if slot.name in attrs]
     return f"{callee}({', '.join(listed)})"

@@ -202,10 +202,10 @@ def form(op: Operation, opcode: str, operands: str = "", *, since: str | None = 
     return made
 
 
-def described(op: Operation, operands: str, limits: Mapping[str, Sequence[int]], check: Check | None) -> Form:
-    """The form of a function that is no PTX opcode: it has operands, and no words."""
+def described(op: Operation, modifiers: str, operands: str, limits: Mapping[str, Sequence[int]], check: Check | None) -> Form:
+    """The form of a function that is no PTX opcode: its modifiers come as keywords."""
     text = _parse(operands, {operand_name(entry): operand_role(entry) for entry in op.operands})
-    return Form(op, (), text, op.since, {}, limits, check)
+    return Form(op, tuple(_slots(modifiers)), text, op.since, {}, limits, check)
 
 
 def _slots(opcode: str) -> Iterator[Slot]:
