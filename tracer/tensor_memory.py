@@ -17,7 +17,7 @@ from symbolic.layout.notation import S
 from symbolic.layout.tile import TileLayout
 from symbolic.layout.tmem import tmem_datapath_layout
 from symbolic.simplify import simplify
-from tracer import instructions, ir
+from tracer import ir
 from tracer.buffers import Buffer, resolve_layout, shape_text
 from tracer.control import If
 from tracer.dtypes import DType, dtype
@@ -25,10 +25,11 @@ from tracer.errors import NotSupportedError
 from tracer.extents import extent, extents, symbolic_text, value_of
 from tracer.intrinsics.cuda import cta_sync
 from tracer.intrinsics.ptx.chain import record
+from tracer.intrinsics.ptx.descriptors import get_tmem_addr
 from tracer.launch import present_warp
 from tracer.pools import SMEMPool
 from tracer.recorder import Recorder, current
-from tracer.values import Value, as_node, wrap
+from tracer.values import Value
 
 LANES, COLUMNS = 128, 512
 COLUMN_BITS = 32
@@ -76,9 +77,9 @@ class TensorBuffer(Buffer):
             recorder.fail(f"{self.decl.name}.tmem_address: the element {symbolic_text(bits, recorder)} bits into its lane is not proved to begin a "
                           f"column of {COLUMN_BITS}")
         column = simplify(self.column + si.floordiv(bits, si.const(COLUMN_BITS)), recorder.known)
-        base = as_node(0 if self.slot is None else self.slot[0], UINT32, recorder)
-        offsets = [as_node(value_of(part, recorder), None, recorder) for part in (si.to_int(place.get("TLane", 0)), column)]
-        return wrap(recorder.record(instructions.TMEM_ADDRESS, [base, *offsets], UINT32, {"counts": (1, 1, 1)}), recorder)
+        base = 0 if self.slot is None else self.slot[0]
+        address: Value = get_tmem_addr(base, value_of(si.to_int(place.get("TLane", 0)), recorder), value_of(column, recorder))
+        return address
 
     # -- what only instructions can do
 
