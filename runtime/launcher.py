@@ -54,17 +54,20 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
 
 
 def simulate(kernel: Any, *args: Any, checks: bool | Checks = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
-    """Run `kernel` on the simulator and return its report. `grid` replaces the launch's own number of blocks; `observers`
-    (`runtime.simulator.events`) are told of everything that happens; `checks` says what is looked for (`runtime.Checks`).
+    """Run `kernel` on the simulator and return its report, profile included (`runtime.Report`).
 
-    Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them) and `SimulationError` for what the kernel
-    does wrong. Returns None for an empty grid.
+    * `grid`: run a sample of so many blocks along each axis, evenly spread over the launch's own grid; the report says so.
+    * `observers` (`runtime.simulator.events`) are told of everything that happens; `checks` says what is looked for (`runtime.Checks`).
+
+    Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them, and a sample larger than the grid) and `SimulationError`
+    for what the kernel does wrong. Returns None for an empty grid.
     """
     def launch(ordinal: int | None, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any]) -> Any:
         if ordinal is not None:
             raise ArgumentValueError(f"{kernel.function.name}: the simulator takes arrays in host memory, such as NumPy's; "
                                      f"these are on cuda:{ordinal}")
-        return _simulate(kernel, shape, values, known, checks, grid, observers)
+        blocks = None if grid is None else _sample(kernel, tuple(grid), shape.grid)
+        return _simulate(kernel, shape, values, known, checks, blocks, observers, profile=True)
 
     return host_function(kernel)(arguments.array_of, launch, *args)
 
@@ -109,9 +112,8 @@ def _truncmod(a: int, b: int) -> int:
 # ---- the simulator -----------------------------------------------------------------------------------------------------
 
 def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any], checks: bool | Checks,
-              grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
+              blocks: Sequence[int] | None = None, observers: Sequence[Any] = (), profile: bool = False) -> Any:
     half = kernel.wide.half if shape.wide else kernel.half
-    x, y, z = shape.grid if grid is None else (*grid, 1, 1)[:3]
     views = {}
     for argument, value in zip(half.arguments, values):
         if argument.buffer is not None:
@@ -121,7 +123,17 @@ def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Seq
             (array, _, offset, size), *_ = value
             parameter = kernel.function.parameters[argument.tensor_map.buffer.storage.parameter]
             views.setdefault(parameter.buffer, arguments.storage_view(array, offset, size))
-    return run_simulator(half, (x, y, z), shape.block, views, dict(zip(host.known_nodes(half), known)), checks=checks, observers=observers)
+    return run_simulator(half, shape.grid, shape.block, views, dict(zip(host.known_nodes(half), known)), checks=checks, blocks=blocks,
+                         observers=observers, profile=profile)
+
+
+def _sample(kernel: Any, wanted: tuple[int, ...], grid: tuple[int, int, int]) -> list[int]:
+    """The linear numbers of `wanted` blocks along each axis, spread over the grid: at the ends of the grid things may be different."""
+    counts = (*wanted, 1, 1)[:3]
+    if not 0 < len(wanted) <= 3 or not all(0 < count <= size for count, size in zip(counts, grid)):
+        raise ArgumentValueError(f"{kernel.function.name}: grid={wanted} asks for blocks that the launch does not have: its grid is {grid}")
+    x, y, z = ([k * size // count for k in range(count)] for count, size in zip(counts, grid))
+    return [i + grid[0] * (j + grid[1] * k) for k in z for j in y for i in x]
 
 
 # ---- a GPU -------------------------------------------------------------------------------------------------------------

@@ -245,6 +245,11 @@ class Kernel:
         from codegen.addresses import public_accesses
         return public_accesses(self.half.lowered)
 
+    def check(self) -> Any:
+        """What is proved safe, what is proved wrong and what is left to the run, each with the reason; and what accesses cost."""
+        from codegen.check import check
+        return check(self.half)
+
     # -- running: the one arrow that runs up the house
 
     def compile(self, arch: str | None = None, options: Sequence[str] = ()) -> Any:
@@ -258,8 +263,11 @@ class Kernel:
             import runtime
             runtime.call(self, args, stream)
 
-    def simulate(self, *args: Any, checks: bool = True, grid: Any = None) -> Any:
-        """Run on the simulator and return its report."""
+    def simulate(self, *args: Any, checks: Any = True, grid: Any = None) -> Any:
+        """Run on the simulator and return its report: what it executed, moved and waited for, by Python line.
+
+        `grid` runs a sample of so many blocks along each axis; `checks` says what is looked for (`runtime.Checks`).
+        """
         import runtime
         return runtime.simulate(self, *args, checks=checks, grid=grid)
 

@@ -424,12 +424,21 @@ def test_nothing_is_written_when_a_check_fails():
     assert (out == 7).all()
 
 
-def test_simulate_gives_a_report_and_takes_a_grid():
+def test_simulate_gives_a_report_and_takes_a_sample():
+    """Two of the four blocks, spread over the grid; the report says that it is a sample."""
     out = floats(1024)
     report = runtime.simulate(scale, np.ones(1024, "float32"), out, 5.0, grid=(2,))
-    assert type(report).__name__ == "Report"
-    assert (out[:512] == 5).all() and not out[512:].any()
+    assert (out.reshape(4, 256)[::2] == 5).all() and not out.reshape(4, 256)[1::2].any()
+    assert report.sample == (2, 4) and "\nsampled: 2 of 4 blocks ran; these are their counts\n" in str(report)
+    assert report.accesses[0].sectors == 64 and report.roof().times["memory"] == 4 * 256 * 8 / 4.8e12
     assert runtime.simulate(scale, floats(0), floats(0), 1.0) is None
+
+
+@pytest.mark.parametrize("grid", [(5,), (0,), (1, 2), (1, 1, 1, 1), ()])
+def test_a_sample_has_blocks_of_the_grid(grid):
+    with pytest.raises(ArgumentValueError) as caught:
+        runtime.simulate(scale, np.ones(1024, "float32"), floats(1024), 5.0, grid=grid)
+    assert str(caught.value) == f"scale: grid={grid} asks for blocks that the launch does not have: its grid is (4, 1, 1)"
 
 
 def test_simulate_refuses_arrays_on_a_gpu(monkeypatch):

@@ -1,0 +1,69 @@
+"""Bounds of every access, and where vectors may be moved at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codegen.check.findings import OPEN, SAFE, WRONG, Finding
+from codegen.check.names import access_text, range_text
+from codegen.lowered import FlatAccess, Lowered
+from codegen.packets import is_packet, moved
+from symbolic import integers as si
+from symbolic.facts import Facts
+from symbolic.integers import Int
+from symbolic.text import text
+from tracer import operations as ops
+
+
+def bounds(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
+    """Whether each coordinate lies within its extent. A pointer may stand behind the last element, and is not asked."""
+    for node, access in lowered.accesses.items():
+        if node.op is ops.ADDRESS_OF or access.buffer.cell or not access.coords:
+            continue
+        facts = lowered.known[node]
+        lanes = moved(node).lanes if is_packet(node) else 1
+        coords, _ = node.op.split(node.operands)
+        for axis, (coordinate, size, shown) in enumerate(zip(coords, access.buffer.shape, access.coords)):
+            if coordinate.sym is not None and not _is_plain(coordinate.sym, size, lanes):
+                last = coordinate.sym + (lanes - 1 if axis == len(coords) - 1 else 0)
+                yield _within(access, axis, coordinate.sym, last, size, shown, facts, names)
+
+
+def _is_plain(coordinate: Int, size: Int, lanes: int) -> bool:
+    """A number that is seen to lie within."""
+    return si.is_const(coordinate) and si.is_const(size) and lanes == 1 and 0 <= coordinate.value < size.value
+
+
+def _within(access: FlatAccess, axis: int, first: Int, last: Int, size: Int, shown: Int, facts: Facts, names: dict[Int, str]) -> Finding:
+    what, extent = access_text(access, names), text(size, names)
+    relation = si.land(si.ge(first, 0), si.lt(last, size))
+    proved = [facts.prove(si.ge(first, 0)), facts.prove(si.lt(last, size))]
+    if proved == [True, True]:
+        verdict, reason = SAFE, f"0 <= {text(shown, names)}" + (f" and {text(last, names)} < {extent}" if last is not first else f" < {extent}")
+    elif False in proved:
+        verdict, reason = WRONG, f"index {axis} is {range_text(first, facts, names)}, never in [0, {extent})"
+    else:
+        side = "is not known to be 0 or more" if proved[0] is None else f"is not known to be less than {range_text(size, facts, names)}"
+        verdict, reason = OPEN, f"index {axis}, {range_text(last if proved[0] else first, facts, names)}, {side}"
+    return Finding("bounds", verdict, what, reason, access.node.location, relation, facts, names)
+
+
+def alignment(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
+    """Whether a vector lies on its own alignment; else its lanes move one by one."""
+    for node, access in lowered.accesses.items():
+        if node.op is ops.ADDRESS_OF or access.buffer.cell or not is_packet(node):
+            continue
+        facts, dtype = lowered.known[node], moved(node)
+        step = 8 * dtype.alignment // dtype.width
+        relation = si.eq(access.index % step, 0)
+        proved = facts.prove(relation)
+        where = f"element {text(access.index, names)} of {access.buffer.storage.name}"
+        if access.lanes:
+            verdict, reason = SAFE, "its lanes are no neighbours in memory and move one by one"
+        elif proved is True or step == 1:
+            verdict, reason = SAFE, f"{where} is a multiple of {step}: one move of {dtype.bytes} bytes"
+        elif proved is False:
+            verdict, reason = WRONG, f"{where} is never a multiple of {step}, as a move of {dtype.bytes} bytes needs"
+        else:
+            verdict, reason = OPEN, f"{where} is not known to be a multiple of {step}: the lanes move one by one"
+        yield Finding("alignment", verdict, access_text(access, names), reason, node.location, relation, facts, names)
