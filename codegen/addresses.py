@@ -20,6 +20,7 @@ from symbolic.text import text
 from tracer import operations as ops
 from tracer.addressing import flat_index
 from tracer.exact import exact, is_exact
+from tracer.intrinsics.ptx.alignment import moved_bytes, pointers
 from tracer.ir import Buffer, Function, Location, Node, Region
 from tracer.operations import Effect
 from tracer.spelling import describe
@@ -266,7 +267,7 @@ class Access:
 
     `kind` is "load", "store" or "atomic" (which reads and writes). `coords` are the logical coordinates and `index` the element offset into
     the buffer's storage, SymPy expressions; `in_bounds` is True (proved), False (proved wrong) or None (not decided); the text is
-    `B[i, j] store  i*8 + j + 64`.
+    `B[i, j] store  i*8 + j + 64`. An instruction is listed with where its pointer points; what it moves beyond one element, nothing is decided of.
     """
 
     buffer: BufferName
@@ -296,19 +297,27 @@ def _sympy(value: Int, names: dict[Int, str] | None) -> Any:
     return to_sympy(value, names)
 
 
+_ROLES = {"read": "load", "write": "store", "update": "atomic"}      # what an instruction does through a pointer
 _KINDS = {Effect.READ: "load", Effect.WRITE: "store", Effect.READ | Effect.WRITE: "atomic"}
 
 
 def public_accesses(lowered: Lowered) -> list[Access]:
-    """Every load, store and atomic in program order; mutable scalars are not listed."""
+    """Every load, store and atomic in program order, those that instructions make through pointers too; mutable scalars are not listed."""
     names = atom_names(lowered)
     found = []
-    for node, access in lowered.accesses.items():
-        if node.op is ops.ADDRESS_OF or access.buffer.cell:
-            continue
-        kind = _KINDS[node.op.effect]
-        coords = ", ".join(text(c, names) for c in access.coords)
-        shown = f"{access.buffer.name}[{coords or '()'}] {kind}  {text(access.index, names)}"
-        found.append(Access(BufferName(access.buffer), kind, tuple(_sympy(c, names) for c in access.coords), _sympy(access.index, names),
-                            access.in_bounds, node.location, shown))
+    for node in lowered.function.device.walk():
+        if "form" in node.attrs:
+            for argument, pointer, _ in pointers(node):
+                if argument.role in _ROLES and (place := lowered.accesses.get(pointer)) is not None and not place.buffer.cell:
+                    known = place.in_bounds is False or moved_bytes(node) <= place.buffer.dtype.bytes
+                    found.append(_public(node, place, _ROLES[argument.role], place.in_bounds if known else None, names))
+        elif node.op is not ops.ADDRESS_OF and (place := lowered.accesses.get(node)) is not None and not place.buffer.cell:
+            found.append(_public(node, place, _KINDS[node.op.effect], place.in_bounds, names))
     return found
+
+
+def _public(node: Node, access: FlatAccess, kind: str, in_bounds: bool | None, names: dict[Int, str]) -> Access:
+    coords = ", ".join(text(c, names) for c in access.coords)
+    shown = f"{access.buffer.name}[{coords or '()'}] {kind}  {text(access.index, names)}"
+    return Access(BufferName(access.buffer), kind, tuple(_sympy(c, names) for c in access.coords), _sympy(access.index, names), in_bounds,
+                  node.location, shown)

@@ -441,3 +441,20 @@ def test_what_instructions_move_is_aligned() -> None:
     host = made.host_source()
     assert re.search(r"A.data: expected an address that is a multiple of 16 \(`cp.async.cg.shared.global` at test_instructions.py:\d+\)", host)
     assert "B.data: expected an address that is a multiple of 4 (float32)" in host       # for an odd thread nothing is proved
+
+
+# ---- what is known of them
+
+def test_accesses_list_what_instructions_touch() -> None:
+    kernel = kernel_with(lambda m: (
+        T.ptx.cp.async_.cg.shared.global_(m.tile.ptr_to([m.tx * 4]), m.A.ptr_to([m.tx * 4]), 16),
+        T.ptx.ld.global_.u32(m.r[0], m.U.ptr_to([m.tx * 8])),
+        T.ptx.red.global_.add.u32(m.U.ptr_to([m.tx]), m.r[0])))
+    assert [(str(a), a.kind, a.in_bounds) for a in kernel.accesses()] == [
+        ("tile[tx*4] store  tx*4", "store", None), ("A[tx*4] load  tx*4", "load", None), ("U[tx*8] load  tx*8", "load", True),
+        ("r[0] load  0", "load", True), ("U[tx] atomic  tx", "atomic", True)]
+
+
+def test_the_read_only_cache_and_an_instruction_that_writes() -> None:
+    with pytest.raises(TraceError, match=r"`cuda.ldg` reads 'U', which the kernel writes at .*test_instructions.py:\d+; the read-only cache"):
+        kernel_with(lambda m: (T.ptx.st.global_.u32(m.U.ptr_to([m.tx]), T.cuda.ldg(m.U.ptr_to([m.tx]), "uint32"))))

@@ -13,7 +13,9 @@ from tracer import operations as ops
 from tracer.buffers import Buffer
 from tracer.dtypes import DType
 from tracer.errors import DTypeError, TraceError
+from tracer.instructions import WRITTEN_ROLES
 from tracer.intrinsics.operands import element
+from tracer.intrinsics.ptx.alignment import pointers
 from tracer.operations import Effect
 from tracer.recorder import Recorder, current
 from tracer.spelling import CACHED_LOADS, CACHED_STORES
@@ -84,6 +86,8 @@ CACHED = {f.__name__: f for f in (*map(_load, CACHED_LOADS), *map(_store, CACHED
 def check_read_only(function: ir.Function) -> None:
     """Raise `TraceError` where `ldg` reads memory that the kernel writes: the read-only cache would not see it."""
     written = {node.attrs["buffer"].storage: node for node in function.device.walk() if node.op.effect & Effect.WRITE}
+    written |= {pointer.attrs["buffer"].storage: node for node in function.device.walk() if "form" in node.attrs
+                for argument, pointer, _ in pointers(node) if argument.role in WRITTEN_ROLES}
     for node in function.device.walk():
         write = written.get(node.attrs["buffer"].storage) if node.attrs.get("cache") == "nc" else None
         if write is not None:

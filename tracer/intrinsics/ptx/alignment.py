@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from tracer import instructions as ins
 from tracer import operations as ops
@@ -28,6 +29,16 @@ def alignment(node: Node, argument: Argument) -> int:
         return _FIXED[node.op]
     element = node.attrs.get("type")
     return BITS[element] // 8 * int(node.attrs.get("vec", 1)) if element in BITS and argument.role in ("read", "write", "update") else 1
+
+
+def moved_bytes(node: Node) -> float:
+    """How many bytes one thread moves at each address of the instruction; infinity where only a run tells."""
+    if node.op is ins.CP_ASYNC:
+        return int(node.attrs["size"])
+    element = node.attrs.get("type")
+    if node.op not in _FIXED and element in BITS:
+        return BITS[element] // 8 * int(node.attrs.get("vec", 1))
+    return inf
 
 
 def pointers(node: Node) -> Iterator[tuple[Argument, Node, int]]:
