@@ -13,11 +13,13 @@ from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.layout.axes import TCol, TLane
 from symbolic.layout.errors import LayoutError
+from symbolic.layout.fragments import TMEM_SHAPES
 from symbolic.layout.notation import S
 from symbolic.layout.tile import TileLayout
 from symbolic.layout.tmem import tmem_datapath_layout
 from symbolic.simplify import simplify
 from tracer import ir
+from tracer.addressing import product
 from tracer.buffers import Buffer, resolve_layout, shape_text
 from tracer.control import If
 from tracer.dtypes import DType, dtype
@@ -79,6 +81,35 @@ class TensorBuffer(Buffer):
         column = simplify(self.column + si.floordiv(bits, si.const(COLUMN_BITS)), recorder.known)
         base = 0 if self.slot is None else self.slot[0]
         address: Value = get_tmem_addr(base, value_of(si.to_int(place.get("TLane", 0)), recorder), value_of(column, recorder))
+        return address
+
+    def load(self, registers: Buffer, col: Any = 0, *, shape: str = "32x32b") -> None:
+        """Begin to copy what this warp reaches, from column `col` on, into `registers`: all elements of a local buffer of 32-bit values.
+
+        Warp w of a warpgroup reaches lanes 32 w to 32 w + 31. With "32x32b" thread l gets lane l, a column a register; the other shapes are
+        those of tcgen05.ld (`symbolic.layout.tmem_registers`). The registers are there after `T.ptx.tcgen05.wait__ld.sync.aligned()`. The whole
+        warp must be there.
+        """
+        record(("tcgen05", "ld", "sync", "aligned", shape, self._repeats(registers, shape), "b32"), (registers, self._of_this_warp(col)), {})
+
+    def store(self, registers: Buffer, col: Any = 0, *, shape: str = "32x32b") -> None:
+        """As `load`, the other way; done after `T.ptx.tcgen05.wait__st.sync.aligned()`."""
+        record(("tcgen05", "st", "sync", "aligned", shape, self._repeats(registers, shape), "b32"), (self._of_this_warp(col), registers), {})
+
+    def _repeats(self, registers: Buffer, shape: str) -> str:
+        """`x8`: how often the instruction repeats its shape to fill the registers."""
+        recorder = self._usable()
+        if not isinstance(registers, Buffer) or registers.decl.storage.scope != "local":
+            recorder.fail(f"{self.decl.name}: {registers!r} is no local buffer; the registers are one, such as T.alloc_local((8,), \"float32\")")
+        if shape not in TMEM_SHAPES:
+            recorder.fail(f"{self.decl.name}: shape={shape!r}; write one of {', '.join(map(repr, TMEM_SHAPES))}")
+        count, each = product(registers.decl.shape), TMEM_SHAPES[shape].rows * TMEM_SHAPES[shape].columns // 32
+        if not si.is_const(count) or count.value % each:
+            recorder.fail(f"{self.decl.name}: {symbolic_text(count, recorder)} registers; {shape} fills {each} at a time")
+        return f"x{count.value // each}"
+
+    def _of_this_warp(self, col: Any) -> Value:
+        address: Value = get_tmem_addr(self.tmem_address(0, col), present_warp() % 4 * 32, 0)
         return address
 
     # -- what only instructions can do

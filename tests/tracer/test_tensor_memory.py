@@ -237,3 +237,37 @@ def test_an_address_begins_a_column_within_the_shape():
         trace(body(3))
     with pytest.raises(TraceError, match="index 1 of 'half' is 64, which is out of bounds"):
         trace(body(64))
+
+
+def test_moves_of_a_warp():
+    def body(pool, tx):
+        pool.alloc((128, 16))
+        acc = pool.alloc((128, 64))
+        pool.commit()
+        wide, pairs = T.alloc_local((16,), "float32"), T.alloc_local((4,), "uint32")
+        acc.load(wide, 8)
+        acc.store(pairs, 4, shape="16x256b")
+        pool.dealloc()
+
+    function = trace(kernel_with(body, 128)).function
+    moves = [n for n in function.device.walk() if n.op.name in ("ptx.tcgen05.ld", "ptx.tcgen05.st")]
+    assert [n.attrs["instruction"] for n in moves] == ["tcgen05.ld.sync.aligned.32x32b.x16.b32", "tcgen05.st.sync.aligned.16x256b.x1.b32"]
+    assert [len(n.operands) for n in moves] == [17, 5]
+    found = [[o.attrs.get("value") for o in n.operands[1:]] for n in function.device.walk() if n.op is TMEM_ADDRESS]
+    assert found == [[0, 24], [None, 0], [0, 20], [None, 0]]
+
+
+@pytest.mark.parametrize(("registers", "shape", "message"), [
+    (lambda: T.alloc_local((3,), "uint32"), "16x64b", "'x3' is not legal behind .*; what may follow: num: x1, x2, x4"),
+    (lambda: T.alloc_local((6,), "uint32"), "16x256b", "6 registers; 16x256b fills 4 at a time"),
+    (lambda: T.alloc_local((8,), "uint32"), "8x8", "shape='8x8'; write one of '32x32b', '16x64b', '16x128b', '16x256b'"),
+    (lambda: T.alloc_shared((8,), "uint32"), "32x32b", "is no local buffer"),
+])
+def test_moves_are_refused(registers, shape, message):
+    def body(pool, tx):
+        acc = pool.alloc((128, 64))
+        pool.commit()
+        acc.load(registers(), shape=shape)
+
+    with pytest.raises(TraceError, match=message):
+        trace(kernel_with(body))
