@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 
 class Tracker:
-    """What is known of the bytes of one local memory: `filled` may not be touched, `held` not written, `touched` since the last fence.
+    """What is known of the bytes of one local memory: `filled` may not be touched, `held` not written; `touched` and `written` were since
+    the last fence.
 
     `filled` and `held` hold the number of the instruction in `nodes`, from 1 on; 0 is none.
     """
 
     def __init__(self, memory: Memory) -> None:
         size = memory.cells.nbytes
-        self.filled, self.held, self.touched = (np.zeros(size, np.uint8) for _ in range(3))
+        self.filled, self.held, self.touched, self.written = (np.zeros(size, np.uint8) for _ in range(4))
         self.nodes: list[Node] = []
 
     def number(self, node: Node) -> int:
@@ -40,7 +41,8 @@ class Tracker:
     def touch(self, agent: Agent, frame: Frame, node: Node, position: Array | slice, itemsize: int, writes: bool, what: str) -> None:
         """An ordinary access to elements of `itemsize` bytes. Raises AsyncError where they are in use."""
         word = f"u{itemsize}"
-        self.touched.view(word)[position] = np.iinfo(word).max
+        for flags in (self.touched, self.written) if writes else (self.touched,):
+            flags.view(word)[position] = np.iinfo(word).max
         for flags, stops in ((self.filled, True), (self.held, writes)):
             if not stops:
                 continue
@@ -62,5 +64,5 @@ def tracker_of(memory: Memory) -> Tracker:
     tracker: Tracker | None = memory.tracker
     if tracker is None:
         tracker = memory.tracker = Tracker(memory)
-        tracker.touched[:] = 0xFF
+        tracker.touched[:] = tracker.written[:] = 0xFF
     return tracker

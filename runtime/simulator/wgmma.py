@@ -218,9 +218,9 @@ def _wgmma(c: Compiler, node: Node) -> tuple[Run, bool]:
         whole_warps(agent, frame, node)
         agent.counts[counter] += frame.count
         group = warpgroup_of(agent, node)
-        for registers in (d, held):
-            if registers is not None:
-                _check_fenced(agent, frame, node, registers)
+        _check_fenced(agent, frame, node, d, "touched")
+        if held is not None:
+            _check_fenced(agent, frame, node, held, "written")
         part = Part(agent, frame, d, held, _uniform(agent, frame, node, "a", a_bits) if a is None else a(agent, frame),
                     _uniform(agent, frame, node, "b", b_bits), bool(_uniform(agent, frame, node, "scale_d", scale_d)))
         _hold(agent, part, node)
@@ -239,10 +239,10 @@ def _uniform(agent: Agent, frame: Frame, node: Node, name: str, read: Read) -> i
     return int(values.flat[0])
 
 
-def _check_fenced(agent: Agent, frame: Frame, node: Node, registers: Registers) -> None:
-    """Raise AsyncError where something touched the registers since the last fence."""
+def _check_fenced(agent: Agent, frame: Frame, node: Node, registers: Registers, how: str) -> None:
+    """Raise AsyncError where something touched (or wrote) the registers since the last fence."""
     for run, memory, positions in registers.places(agent, frame):
-        touched = tracker_of(memory).touched.view(f"u{registers.itemsize}")[positions] != 0
+        touched = getattr(tracker_of(memory), how).view(f"u{registers.itemsize}")[positions] != 0
         if touched.any():
             agent.fail(AsyncError, f"{node.op.name}: registers of {run.buffer.name} were used by other instructions, and no wgmma.fence stands "
                        "between: write T.ptx.wgmma.fence.sync.aligned() in front of the first wgmma and behind each access to its registers", frame,
@@ -281,7 +281,8 @@ def _fence(c: Compiler, node: Node) -> tuple[Run, bool]:
         warpgroup_of(agent, node)
         for memory in agent.memory.values():
             if isinstance(memory, LocalMemory):
-                tracker_of(memory).touched[:] = 0
+                tracker = tracker_of(memory)
+                tracker.touched[:] = tracker.written[:] = 0
 
     return run, False
 
