@@ -113,7 +113,7 @@ def _watching(half: DeviceHalf, launch: Launch, memory: Mapping[Storage, Memory]
     """The observers that make the checks. Of a part of the grid nobody expects that it writes all outputs."""
     found: list[Observer] = []
     if wanted is not None and wanted.races:
-        found.append(Races(half, launch.grid, launch.block, launch.cluster, known, wanted))
+        found.append(Races(half, launch.grid, launch.block, launch.cluster, known, wanted, memory))
     if wanted is not None and wanted.unwritten_outputs and whole:
         found.append(Outputs(half, memory, known))
     return found
@@ -121,4 +121,4 @@ def _watching(half: DeviceHalf, launch: Launch, memory: Mapping[Storage, Memory]
 
 def _layout(program: Program, known: dict[Int, int]) -> Layout:
     """Where the allocations lie in a block's shared memory; the size of dynamic ones may depend on extents."""
-    return layout_of((storage, substitute(cells_in(storage), known).value) for storage in program.shared)
+    return layout_of((storage, substitute(cells_in(storage), known).value, alignment) for storage, alignment in program.shared.items())

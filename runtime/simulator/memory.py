@@ -192,11 +192,11 @@ class Layout(NamedTuple):
     bytes: int
 
 
-def layout_of(sizes: Iterable[tuple[Storage, int]]) -> Layout:
-    """Lay allocations of so many cells out: static ones in order, then the dynamic arena."""
+def layout_of(allocated: Iterable[tuple[Storage, int, int]]) -> Layout:
+    """Lay allocations (each with its cells and its alignment in bytes) out: static ones in order, then the dynamic arena."""
     places, end = {}, 0
-    for storage, size in sorted(sizes, key=lambda entry: entry[0].scope == "shared.dyn"):
-        alignment = ARENA_ALIGNMENT if storage.scope == "shared.dyn" else max(16, storage.align)
+    for storage, size, needed in sorted(allocated, key=lambda entry: entry[0].scope == "shared.dyn"):
+        alignment = max(needed, ARENA_ALIGNMENT if storage.scope == "shared.dyn" else 1)
         base = -(-end // alignment) * alignment
         places[storage] = Place(base, size)
         end = base + size * storage.dtype.cell.itemsize

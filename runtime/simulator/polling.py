@@ -12,8 +12,8 @@ from tracer.operations import Effect
 
 # These wait for what the thread itself began.
 _OWN = frozenset({ins.CP_ASYNC_WAIT_GROUP, ins.CP_ASYNC_WAIT_ALL, ins.BULK_WAIT_GROUP, ins.GRID_WAIT})
-# These concern other blocks of the cluster, which must run at the same time.
-_CLUSTER = frozenset({ins.MAPA, ins.GETCTARANK, ins.CLUSTER_ARRIVE, ins.ST_ASYNC, ins.RED_ASYNC})
+# These concern other warps, or other blocks of the cluster, which must run at the same time; so does what has an mbarrier for an operand.
+_OTHERS = frozenset({ins.BAR_ARRIVE, ins.MAPA, ins.GETCTARANK, ins.CLUSTER_ARRIVE})
 _MEMORY_ROLES = (ins.READ_ROLES | ins.WRITTEN_ROLES) - ins.REGISTER_ROLES
 
 
@@ -21,7 +21,7 @@ def needs_warps(body: Region) -> bool:
     """True where threads wait for others in any way but at barriers of the block, or poll what others write."""
     shared = _written(body)
     for node in body.walk():
-        if (node.op.effect & Effect.WAIT and node.op not in _OWN) or node.op in _CLUSTER:
+        if (node.op.effect & Effect.WAIT and node.op not in _OWN) or node.op in _OTHERS or "barrier" in _roles(node):
             return True
         if node.op is op.WHILE and polling(node, shared).polls:
             return True
@@ -103,8 +103,12 @@ def _own_written(node: Node) -> list[Storage]:
     return []
 
 
+def _roles(node: Node) -> set[str]:
+    return {role for role, _ in ins.roles(node)} if ins.is_instruction(node.op) else set()
+
+
 def _touches_memory(node: Node) -> bool:
-    return ins.is_instruction(node.op) and any(role in _MEMORY_ROLES for role, _ in ins.roles(node))
+    return bool(_roles(node) & _MEMORY_ROLES)
 
 
 def _written(body: Region) -> frozenset[Storage]:

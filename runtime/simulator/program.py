@@ -9,7 +9,7 @@ integer (see `integers`). Which of them a node makes is what its users asked for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -30,7 +30,8 @@ from tracer import operations as op
 from tracer.addressing import cells_in
 from tracer.dtypes import DType, dtype
 from tracer.errors import ArithmeticFault, IndexOverflowError
-from tracer.ir import Node, Region, Storage
+from tracer.intrinsics.ptx.alignment import pointers
+from tracer.ir import Buffer, Node, Region, Storage
 from tracer.operations import Effect, Operation
 
 Flow: TypeAlias = Generator[Wait, None, Frame]
@@ -87,7 +88,7 @@ class Program(NamedTuple):
     body: Body
     counters: list[Counter]
     bytes_per_thread: int       # of local memory
-    shared: list[Storage]       # of a block
+    shared: dict[Storage, int]  # of a block: each allocation's alignment in bytes
     warps: bool                 # it takes an agent a warp
 
 
@@ -139,8 +140,21 @@ class Compiler:
         steps.reverse()
         allocated = [n.attrs["buffer"].storage for n in self.half.body.walk() if n.op is op.ALLOC]
         local = sum(cells_in(s).value * s.dtype.cell.itemsize for s in allocated if s.scope == "local")
-        shared = [s for s in dict.fromkeys(allocated) if s.scope in ("shared", "shared.dyn")]
+        shared = {s: alignment for s, alignment in self._alignments(allocated).items() if s.scope in ("shared", "shared.dyn")}
         return Program(leaves, Body(steps), body, self.counters, local, shared, needs_warps(self.half.body))
+
+    def _alignments(self, allocated: Iterable[Storage]) -> dict[Storage, int]:
+        """Where each allocation may begin: 16 bytes, what its buffers ask for, and what the instructions on it need."""
+        found = {storage: max(16, storage.align) for storage in allocated}
+        for node in self.half.body.walk():
+            buffer = node.attrs.get("buffer")
+            if isinstance(buffer, Buffer) and buffer.storage in found:
+                found[buffer.storage] = max(found[buffer.storage], buffer.align or 0)
+            for _, pointer, needed in pointers(node) if "form" in node.attrs else ():
+                storage = pointer.attrs["buffer"].storage
+                if storage in found:
+                    found[storage] = max(found[storage], needed)
+        return found
 
     def _place(self, leaf: Node, order: list[Node]) -> None:
         """Add `leaf` behind the leaves that it is made of: a scope id is an expression over hardware indices."""

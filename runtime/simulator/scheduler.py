@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from runtime.simulator.agent import Agent, Launch, Wait, line
 from runtime.simulator.ending import check_end, warp_ended
 from runtime.simulator.engines import Engines
@@ -18,6 +20,8 @@ from runtime.simulator.leaves import begin
 from runtime.simulator.memory import Layout, Memory
 from runtime.simulator.program import Flow, Program
 from runtime.simulator.resident import Cluster
+from runtime.simulator.texts import runs
+from tracer import operations as op
 from tracer.errors import DeadlockError
 from tracer.ir import Node, Storage
 
@@ -119,40 +123,47 @@ SHOWN = 24      # waiters in a message
 
 def deadlock_text(waits: list[Wait]) -> str:
     """Everybody who waits: where, for what; threads that wait for the same are told together."""
+    flat = list(_each(waits))
+    waiting: dict[Agent, Array] = {}
+    for wait, _ in flat:
+        waiting.setdefault(wait.agent, np.zeros(wait.agent.lanes, np.bool_))[wait.frame.lanes.reshape(-1)] = True
     entries: dict[tuple[str, str], list[str]] = {}
-    for wait in _each(waits):
-        entries.setdefault((wait.text(), line(wait.node)), []).append(_who(wait))
+    for wait, place in flat:
+        entries.setdefault((wait.text() + _behind(wait.agent, waiting[wait.agent], place), line(wait.node)), []).append(_who(wait))
     told = [f"  {_joined(who)}: {text}{where.replace(chr(10), chr(10) + '  ')}" for (text, where), who in entries.items()]
     more = [f"  ... and {len(told) - SHOWN} more"] if len(told) > SHOWN else []
     return "\n".join(["deadlock: every thread that has not ended waits for what nobody left can bring", *told[:SHOWN], *more])
 
 
-def _each(waits: Iterable[Wait]) -> Iterator[Wait]:
+def _each(waits: Iterable[Wait], around: Node | None = None) -> Iterator[tuple[Wait, Node | None]]:
+    """The waits, both sides of a branch by themselves, each with the branch or loop that its lanes are in."""
     for wait in waits:
         if wait.parts:
-            yield from _each(wait.parts)
+            yield from _each(wait.parts, wait.node)
         else:
-            yield wait
+            splits = wait.agent.splits
+            yield wait, around or (wait.node if wait.node.op is op.WHILE else splits[-1] if splits else None)
+
+
+def _behind(agent: Agent, waiting: Array, place: Node | None) -> str:
+    """What the lanes of the warp do that are not among those that wait: they have left the branch or the loop."""
+    others = ~waiting if agent.returned is None else ~waiting & ~agent.returned
+    if not others.any() or place is None:
+        return ""
+    return f"; {_lanes(others)} of the warp wait for them behind the {place.op.name} at {place.location}"
 
 
 def _who(wait: Wait) -> str:
     agent, lanes = wait.agent, wait.frame.lanes.reshape(-1)
     warp = f"{agent.block_text(0)} warp {agent.first // 32}"
-    if len(lanes) == agent.threads:
-        return warp
-    return f"{warp} lane{'s' if len(lanes) > 1 else ''} {runs(lanes.tolist())}"
+    flags = np.zeros(agent.lanes, np.bool_)
+    flags[lanes] = True
+    return warp if flags.all() else f"{warp} {_lanes(flags)}"
+
+
+def _lanes(flags: Array) -> str:
+    return f"lane{'s' if np.count_nonzero(flags) > 1 else ''} {runs(flags)}"
 
 
 def _joined(who: list[str]) -> str:
     return ", ".join(who[:8]) + (f" and {len(who) - 8} more" if len(who) > 8 else "")
-
-
-def runs(numbers: list[int]) -> str:
-    """`0-3, 7` for sorted numbers."""
-    parts: list[list[int]] = []
-    for n in numbers:
-        if parts and n == parts[-1][1] + 1:
-            parts[-1][1] = n
-        else:
-            parts.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

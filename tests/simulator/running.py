@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 from runtime.simulator import Report, simulate
+from runtime.simulator.checks import Checks
 from symbolic.integers import substitute
 
 
@@ -28,6 +31,17 @@ def run(kernel: Any, *args: Any, checks: Any = True, blocks: Any = None, observe
     grid, block = ([substitute(size, known).value for size in sizes] for sizes in (function.launch.grid, function.launch.block))
     return simulate(kernel.half, tuple(grid) or (1,), tuple(block), arrays, values, checks=checks, blocks=blocks, observers=observers,
                     profile=profile, seed=seed)
+
+
+ALONE = Checks(races=False)         # what the machine itself finds, whatever else is wrong
+
+
+def fails(error: type[Exception], kernel: Any, *args: Any, **options: Any) -> str:
+    """The message of a run that fails, with lines counted from the kernel's `def` below its `@trace`: `+3` is the third behind it."""
+    with pytest.raises(error) as caught:
+        run(kernel, *args, checks=ALONE, **options)
+    first = kernel.function.location.line + 1
+    return re.sub(r"(?:/\S+/)?test_\w+\.py:(\d+)", lambda m: f"+{int(m[1]) - first}", str(caught.value))
 
 
 def random(dtype: Any, count: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -21,14 +21,14 @@ def frame() -> Frame:
     return Frame(THREADS, np.arange(BLOCKS), np.arange(THREADS))
 
 
-def storage(name: str, kind: str, size: int, scope: str = "shared", align: int = 16) -> Storage:
-    return Storage(name, dtype(kind), scope, const(size), align)
+def storage(name: str, kind: str, size: int, scope: str = "shared") -> Storage:
+    return Storage(name, dtype(kind), scope, const(size), 16)
 
 
 def shared_memory(kind: str, size: int, watched: bool = True, blocks: int = BLOCKS) -> Memory:
     """An allocation behind 48 bytes of another one."""
     other, mine = storage("other", "uint8", 33), storage("mine", kind, size)
-    layout = layout_of([(other, 33), (mine, size)])
+    layout = layout_of([(other, 33, 16), (mine, size, 16)])
     return allocations(shared_space(layout, watched, blocks), layout)[mine]
 
 
@@ -109,8 +109,8 @@ def test_fresh_memory_is_not_zero() -> None:
 
 def test_allocations_have_places_in_a_space_of_bytes() -> None:
     """Static ones in order, the arena behind them at a multiple of 1024; each block has a row."""
-    a, arena, b = storage("a", "float32", 5), storage("arena", "uint8", 100, "shared.dyn"), storage("b", "uint16", 3, align=128)
-    layout = layout_of([(a, 5), (arena, 100), (b, 3)])
+    a, arena, b = storage("a", "float32", 5), storage("arena", "uint8", 100, "shared.dyn"), storage("b", "uint16", 3)
+    layout = layout_of([(a, 5, 16), (arena, 100, 16), (b, 3, 128)])
     assert {s.name: tuple(place) for s, place in layout.places.items()} == {"a": (0, 5), "b": (128, 3), "arena": (1024, 100)}
     assert layout.bytes == 1136
     space = shared_space(layout, True, BLOCKS)
