@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
-import linecache
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,22 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import runtime.cache
+from runtime.compiler_log import Resources, paired, resources, without_account
 from tracer.errors import CompileError, CompilerNotFoundError
 from tracer.ir import Location
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What one thread and one block of a kernel take, as ptxas reports it: registers a thread, the rest in bytes.
-
-    `shared` is the static shared memory of a block, `local` the stack frame of a thread.
-    """
-
-    registers: int
-    shared: int
-    local: int
-    spill_stores: int
-    spill_loads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +78,7 @@ def nvrtc() -> Compiler | str:
 @cache
 def nvcc() -> Compiler | str:
     """nvcc from PATH, CUDA_HOME or CUDA_PATH, or why there is none."""
-    path = shutil.which("nvcc")
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        path = path or shutil.which("nvcc", path=os.path.join(os.environ.get(variable, os.devnull), "bin"))
+    path = _nvcc_path()
     if path is None:
         return "nvcc: not on PATH, nor under CUDA_HOME or CUDA_PATH"
     told = subprocess.run([path, "--version"], capture_output=True, text=True)
@@ -104,12 +88,20 @@ def nvcc() -> Compiler | str:
     return Compiler("nvcc", version[1], _COMMON, lambda source, name, options: _run_nvcc(path, source, name, options))
 
 
+def _nvcc_path() -> str | None:
+    path = shutil.which("nvcc")
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        path = path or shutil.which("nvcc", path=os.path.join(os.environ.get(variable, os.devnull), "bin"))
+    return path
+
+
 def compiler() -> Compiler:
     """The compiler in use. Raises `CompilerNotFoundError`, saying what was looked for and what to install."""
     reasons = []
     for find in (nvrtc, nvcc):
         found = find()
         if isinstance(found, Compiler):
+            _remember(found)
             return found
         reasons.append(found)
     raise CompilerNotFoundError("no CUDA compiler: " + "; ".join(reasons)
@@ -177,73 +169,70 @@ def compile_cubin(source: str, entry: str, arch: str, lines: Mapping[int, Locati
     options beside our own. Raises
     `CompileError`, with the compiler's message beside those lines; a failure is not cached.
     """
-    using = using or compiler()
-    options = [f"--gpu-architecture={arch}", *using.options, *extra]
-    name = runtime.cache.key("cubin", source, entry, str(using), *options)
-    held = runtime.cache.load(name)
-    if held is not None:
-        return _unpack(held)
-    code, log = using.run(source, f"{entry}.cu", options)
-    if code is None:
-        raise CompileError(f"{using} refused {entry} for {arch}:\n{paired(log, lines or {})}")
-    made = Cubin(code, arch, str(using), _resources(log, entry), _without_account(log))
-    runtime.cache.store(name, _pack(made))
+    for found in [lambda: using] if using else [remembered_compiler, compiler]:
+        chosen = found()
+        if chosen is None:
+            continue
+        options = [f"--gpu-architecture={arch}", *chosen.options, *extra]
+        name = runtime.cache.key("cubin", source, entry, str(chosen), *options)
+        held = runtime.cache.load(name)
+        if held is not None:
+            head, code = held
+            return Cubin(code, head["arch"], head["compiler"], Resources(**head["resources"]), head["log"])
+    assert chosen is not None
+    made_code, log = chosen.run(source, f"{entry}.cu", options)
+    if made_code is None:
+        raise CompileError(f"{chosen} refused {entry} for {arch}:\n{paired(log, lines or {})}")
+    made = Cubin(made_code, arch, str(chosen), resources(log, entry), without_account(log))
+    head = {"kind": "cubin", "entry": entry, "options": options, "arch": arch, "compiler": made.compiler,
+            "resources": asdict(made.resources), "log": made.log}
+    runtime.cache.store(name, head, made.code)
     return made
 
 
-def _pack(cubin: Cubin) -> bytes:
-    head = {"arch": cubin.arch, "compiler": cubin.compiler, "resources": asdict(cubin.resources), "log": cubin.log}
-    return json.dumps(head, sort_keys=True).encode() + b"\n" + cubin.code
+# ---- the compiler's name without the compiler ------------------------------------------------------------------------
+
+def remembered_compiler() -> Compiler | None:
+    """The compiler that `compiler()` found when the machine was as it is now: enough to look into the cache with.
+
+    To load NVRTC, or to ask nvcc for its version, takes ten times as long as to load a kernel. None where nothing is remembered.
+    """
+    held = runtime.cache.load(runtime.cache.key("compiler", *_fingerprint()))
+    if held is None:
+        return None
+    head, _ = held
+
+    def run(*_: Any) -> tuple[bytes | None, str]:
+        raise AssertionError("what is remembered only names a compiler")
+    return Compiler(head["name"], head["version"], tuple(head["options"]), run)
 
 
-def _unpack(payload: bytes) -> Cubin:
-    head, code = payload.split(b"\n", 1)
-    fields = json.loads(head)
-    return Cubin(code, fields["arch"], fields["compiler"], Resources(**fields["resources"]), fields["log"])
+def _remember(found: Compiler) -> None:
+    name = runtime.cache.key("compiler", *_fingerprint())
+    head = {"kind": "compiler", "name": found.name, "version": found.version, "options": list(found.options)}
+    if runtime.cache.load(name) != (head, b""):
+        runtime.cache.store(name, head)
 
 
-# ---- reading the log -------------------------------------------------------------------------------------------------
-
-_PLACE = re.compile(r"^[^\s():]+\.cu(?:\((\d+)\)|:(\d+):\d+):", re.M)
-
-
-def paired(log: str, lines: Mapping[int, Location]) -> str:
-    """The compiler's messages, each followed by the Python line that its CUDA line comes from."""
-    places = list(_PLACE.finditer(log))
-    if not places:
-        return log.strip()
-    shown = [log[:places[0].start()].strip()]
-    for place, following in zip(places, [*places[1:], None]):
-        message = log[place.start():following.start() if following else len(log)].rstrip()
-        said, _, rest = message.partition("\n\n")   # the message itself, then what closes the log
-        location = lines.get(int(place[1] or place[2]))
-        code = linecache.getline(location.file, location.line).strip() if location else ""
-        origin = f"    from {location}, in {location.function}" + (f": {code}" if code else "") if location else ""
-        shown += [said, origin, rest]
-    return "\n".join(filter(None, shown))
+def _fingerprint() -> list[str]:
+    """What decides which compiler is found: the environment, and the files that hold compilers, with size and time of change."""
+    told = [sys.prefix, *(f"{name}={os.environ.get(name, '')}" for name in ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"))]
+    for path in sorted(_compiler_files()):
+        file = path.stat()
+        told.append(f"{path} {file.st_size} {file.st_mtime_ns}")
+    return told
 
 
-def _without_account(log: str) -> str:
-    """The log without ptxas's `-v` lines: warnings, or nothing."""
-    kept = [line for line in log.splitlines()
-            if not re.match(r"ptxas info|ptxas\s+\.\s|\s+\d+ bytes stack frame", line) and line.strip(" \0")]
-    return "\n".join(kept)
-
-
-def _resources(log: str, entry: str) -> Resources:
-    """ptxas's figures for `entry`. Raises `CompileError` where the log does not have them."""
-    account = log.partition(f"Compiling entry function '{entry}'")[2]
-
-    def figure(pattern: str, otherwise: int | None = None) -> int:
-        found = re.search(pattern, account)
-        if found is None and otherwise is None:
-            raise CompileError(f"the source has no kernel {entry}, or ptxas did not report on it:\n{log}")
-        return int(found[1]) if found else int(otherwise or 0)
-
-    return Resources(
-        registers=figure(r"Used (\d+) registers"),
-        shared=figure(r"(\d+) bytes smem", 0),
-        local=figure(r"(\d+) bytes stack frame"),
-        spill_stores=figure(r"(\d+) bytes spill stores"),
-        spill_loads=figure(r"(\d+) bytes spill loads"),
-    )
+def _compiler_files() -> Iterator[Path]:
+    nvcc_path = _nvcc_path()
+    if nvcc_path:
+        yield Path(nvcc_path)
+    bound = importlib.util.find_spec("cuda")
+    for root in (bound.submodule_search_locations or ()) if bound else ():
+        yield from Path(root).glob("bindings/__init__.py")
+    wheels = importlib.util.find_spec("nvidia")
+    for root in (wheels.submodule_search_locations or ()) if wheels else ():
+        yield from Path(root).glob("*/lib/libnvrtc.so*")
+    for toolkit in {os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"} - {""}:
+        yield from Path(toolkit).glob("lib64/libnvrtc.so*")
+    yield from Path("/usr/lib").glob("*-linux-gnu/libnvrtc.so*")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codegen.architecture import check
-from runtime.compiler import Resources, compile_cubin
+from runtime.compiler import compile_cubin
+from runtime.compiler_log import Resources
 from runtime.device import device
 from tracer.errors import CompileError, LaunchError
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 import warnings
 
 import pytest
@@ -24,10 +25,22 @@ def test_the_folder_is_the_environment_variable_else_the_users_cache(monkeypatch
     assert str(cache.folder()) == "/home/someone/.cache/kernelwright"
 
 
+ENTRY, OTHER = cache.key("entry"), cache.key("other")
+
+
+def put(name=ENTRY, payload=b"payload", **head):
+    cache.store(name, head, payload)
+
+
+def payload_of(name=ENTRY):
+    held = cache.load(name)
+    return None if held is None else held[1]
+
+
 def test_what_is_stored_is_loaded():
-    cache.store("entry", b"\x00payload\n")
-    assert cache.load("entry") == b"\x00payload\n"
-    assert cache.load("another") is None
+    put(payload=b"\x00payload\n", kind="cubin", number=7)
+    assert cache.load(ENTRY) == ({"kind": "cubin", "number": 7}, b"\x00payload\n")
+    assert cache.load(OTHER) is None
 
 
 def test_a_key_tells_its_parts_apart():
@@ -44,17 +57,18 @@ def test_a_key_tells_its_parts_apart():
     lambda data: b"something else",
 ])
 def test_a_corrupt_entry_counts_as_absent_and_is_written_anew(folder, spoil):
-    cache.store("entry", b"payload")
-    path = folder / "entry"
+    put()
+    path = folder / ENTRY
     path.write_bytes(spoil(path.read_bytes()))
-    assert cache.load("entry") is None
-    cache.store("entry", b"payload")
-    assert cache.load("entry") == b"payload"
+    assert cache.load(ENTRY) is None
+    assert [entry.head for entry in cache.entries()] == [None]
+    put()
+    assert payload_of() == b"payload"
 
 
 def test_no_temporary_file_stays_behind(folder):
-    cache.store("entry", b"payload")
-    assert [path.name for path in folder.iterdir()] == ["entry"]
+    put()
+    assert [path.name for path in folder.iterdir()] == [ENTRY]
 
 
 def test_a_folder_that_cannot_be_written_is_one_warning(monkeypatch, tmp_path):
@@ -62,11 +76,11 @@ def test_a_folder_that_cannot_be_written_is_one_warning(monkeypatch, tmp_path):
     blocked.write_text("in the way")
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(blocked / "below"))
     with pytest.warns(RuntimeWarning, match="compiled kernels are not kept: the cache folder .*file/below cannot be written"):
-        cache.store("entry", b"payload")
+        put()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cache.store("entry", b"payload")
-    assert cache.load("entry") is None
+        put()
+    assert cache.load(ENTRY) is None
 
 
 def test_a_failed_write_leaves_nothing(folder, monkeypatch):
@@ -74,17 +88,17 @@ def test_a_failed_write_leaves_nothing(folder, monkeypatch):
         raise OSError("disk full")
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.warns(RuntimeWarning, match="disk full"):
-        cache.store("entry", b"payload")
+        put()
     assert list(folder.iterdir()) == []
 
 
 RACER = """
 import sys
 from runtime import cache
-payload = bytes(range(256)) * 4096
+name, payload = cache.key("entry"), bytes(range(256)) * 4096
 for _ in range(60):
-    cache.store("entry", payload)
-    assert cache.load("entry") == payload, "a torn entry was read"
+    cache.store(name, {"kind": "test"}, payload)
+    assert cache.load(name) == ({"kind": "test"}, payload), "a torn entry was read"
 """
 
 
@@ -93,4 +107,54 @@ def test_two_processes_may_write_one_entry(folder):
     for racer in racers:
         _, told = racer.communicate(timeout=60)
         assert racer.returncode == 0, told.decode()
-    assert [path.name for path in folder.iterdir()] == ["entry"]
+    assert [path.name for path in folder.iterdir()] == [ENTRY]
+
+
+# ---- its size -------------------------------------------------------------------------------------------------------------
+
+def used(folder, name, seconds_ago):
+    """Make the entry look as if it was used last so long ago."""
+    then = time.time() - seconds_ago
+    os.utime(folder / name, (then, then))
+
+
+def test_the_limit_is_the_environment_variable_else_half_a_gigabyte(monkeypatch):
+    assert cache.limit() == 512 * 2**20
+    monkeypatch.setenv("KERNELWRIGHT_CACHE_LIMIT", "1000")
+    assert cache.limit() == 1000
+
+
+def test_what_was_used_longest_ago_makes_room(folder, monkeypatch):
+    names = [cache.key(str(k)) for k in range(4)]
+    for age, name in zip((400, 100, 300, 200), names):
+        put(name, b"x" * 1000)
+        used(folder, name, age)
+    size = (folder / names[0]).stat().st_size
+    assert payload_of(names[0]) is not None                 # a use: no longer the oldest
+    monkeypatch.setenv("KERNELWRIGHT_CACHE_LIMIT", str(3 * size))
+    put(OTHER, b"x" * 1000)
+    assert {path.name for path in folder.iterdir()} == {names[0], names[1], OTHER}
+    assert [entry.name for entry in cache.entries()] == [OTHER, names[0], names[1]]
+
+
+def test_an_entry_larger_than_the_limit_is_not_kept(folder, monkeypatch):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE_LIMIT", "100")
+    put(payload=b"x" * 1000)
+    assert list(folder.iterdir()) == []
+
+
+def test_what_a_killed_process_was_writing_goes_after_an_hour(folder):
+    fresh, stale = (folder / f"{ENTRY}.{name}.tmp" for name in ("fresh", "stale"))
+    for path in (fresh, stale):
+        path.write_bytes(b"half an entry")
+    used(folder, stale.name, 4000)
+    put(OTHER)
+    assert {path.name for path in folder.iterdir()} == {fresh.name, OTHER}
+
+
+def test_other_files_are_nobodys_business(folder, monkeypatch):
+    (folder / "notes.txt").write_text("mine")
+    monkeypatch.setenv("KERNELWRIGHT_CACHE_LIMIT", "1")
+    put()
+    assert cache.entries() == [] and cache.clear() == 0
+    assert (folder / "notes.txt").read_text() == "mine"

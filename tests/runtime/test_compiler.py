@@ -3,7 +3,8 @@
 import pytest
 
 from runtime import cache, compiler
-from runtime.compiler import Compiler, Resources, compile_cubin, paired
+from runtime.compiler import Compiler, compile_cubin, remembered_compiler
+from runtime.compiler_log import Resources, paired
 from tracer.errors import CompileError, CompilerNotFoundError
 from tracer.ir import Location
 
@@ -151,3 +152,55 @@ def test_both_styles_of_place_are_paired():
         "k.cu(3): error: first\n  code\n    from author.py:30, in k\n1 error detected.")
     assert paired("k.cu:3:10: fatal error: second\n", lines) == "k.cu:3:10: fatal error: second\n    from author.py:30, in k"
     assert paired("nvcc fatal : third\n", lines) == "nvcc fatal : third"
+
+
+# ---- the compiler's name without the compiler -------------------------------------------------------------------------------
+
+def counted(monkeypatch, version="1"):
+    """A compiler that is found by `compiler()`, with the list of what it was asked."""
+    asked = []
+
+    def run(source, name, options):
+        asked.append(name)
+        return b"code", ACCOUNT
+
+    def find():
+        asked.append("found")
+        return Compiler("fake", version, ("--fast",), run)
+
+    monkeypatch.setattr(compiler, "nvrtc", find)
+    return asked
+
+
+ACCOUNT = "Compiling entry function 'k'\n 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nUsed 8 registers\n"
+
+
+def test_a_warm_cache_is_read_without_finding_the_compiler(monkeypatch):
+    asked = counted(monkeypatch)
+    first = compile_cubin("source", "k", "sm_90a")
+    assert asked == ["found", "k.cu"]
+    assert compile_cubin("source", "k", "sm_90a") == first
+    assert asked == ["found", "k.cu"]
+    found = remembered_compiler()
+    assert (str(found), found.options) == ("fake 1", ("--fast",))
+
+
+def test_another_compiler_on_the_machine_is_noticed(monkeypatch, tmp_path):
+    asked = counted(monkeypatch)
+    compile_cubin("source", "k", "sm_90a")
+    newer = tmp_path / "nvcc"
+    newer.write_text("a newer one")
+    monkeypatch.setattr(compiler, "_nvcc_path", lambda: str(newer))
+    assert remembered_compiler() is None
+    counted(monkeypatch, "2")
+    assert compile_cubin("source", "k", "sm_90a").compiler == "fake 2"
+    assert asked == ["found", "k.cu"]
+
+
+def test_a_failed_compilation_is_tried_again(monkeypatch):
+    answers = [(None, "k.cu(1): error: no"), (b"code", ACCOUNT)]
+    monkeypatch.setattr(compiler, "nvrtc", lambda: Compiler("fake", "1", (), lambda *_: answers.pop(0)))
+    with pytest.raises(CompileError, match="fake 1 refused k for sm_90a"):
+        compile_cubin("source", "k", "sm_90a")
+    assert [entry.head["kind"] for entry in cache.entries()] == ["compiler"]
+    assert compile_cubin("source", "k", "sm_90a").code == b"code"
