@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from runtime.simulator.elements import Known, coordinates
 from runtime.simulator.memory import Memory
-from tracer.ir import Buffer, Node
+from tracer.ir import Buffer, Node, Storage
 
 
 class Grid(NamedTuple):
-    """The launch: extents of grid and block, and the values of the kernel's symbols that are known before it runs."""
+    """The launch: extents of grid and block, the values of the kernel's symbols that are known before it runs, and its parameters' memories."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     known: Known
+    parameters: Mapping[Storage, Memory]
 
 
 class Accused(NamedTuple):
@@ -94,9 +96,14 @@ def _value(memory: Memory, byte: int, one: Accused) -> str:
 # ---- which element -----------------------------------------------------------------------------------------------------
 
 def _element(grid: Grid, memory: Memory, byte: int, buffer: Buffer | None) -> str:
-    """`A[2, 5]`: the element of `buffer` that holds the byte; the byte's place where it is none."""
+    """`A[2, 5]`: the element of `buffer` that holds the byte; where it is none, the byte of an allocation."""
     if buffer is None:
-        return f"byte {byte}"
+        inside = byte % memory.pitch if memory.places else byte
+        for storage, place in memory.places.items():
+            if place.base <= inside < place.base + place.size * storage.dtype.cell.itemsize:
+                return f"{storage.name} (byte {inside - place.base})"
+        names = [storage.name for storage, owned in grid.parameters.items() if owned is memory]
+        return f"{names[0]} (byte {byte})" if names else f"byte {byte}"
     if buffer.cell:
         return buffer.name
     if buffer.window is not None:

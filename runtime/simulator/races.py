@@ -8,7 +8,7 @@ plain or *strong* (atomics, and loads and stores with an order): strong ones nee
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from runtime.simulator.race_text import Accused, Grid, describe
 from runtime.simulator.shadow import Kind, Shadow
 from tracer import operations as op
 from tracer.errors import DataRaceError, SameValueRaceError
-from tracer.ir import Buffer, Node
+from tracer.ir import Buffer, Node, Storage
 from tracer.operations import Effect
 
 LOADS, STRONG_LOADS, STRONG_STORES = "loads", "strong loads", "strong stores"
@@ -51,16 +51,16 @@ class Races(Observer):
     """Raises `DataRaceError` at the second of two accesses that race."""
 
     def __init__(self, half: DeviceHalf, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int],
-                 known: Known, checks: Checks) -> None:
+                 known: Known, checks: Checks, parameters: Mapping[Storage, Memory]) -> None:
         self.checks = checks
-        self.grid = Grid(grid, block, known)
+        self.grid = Grid(grid, block, known, parameters)
         self.threads = block[0] * block[1] * block[2]
         self.cluster = cluster
         self.blocks = np.empty(0, np.int64)     # by their row
         self.dense = True                       # they are 0, 1, 2 ...: a slot is the thread's number
         self.sorted = np.empty(0, np.int64)     # rows, by the number of the block
         self.order = Order(self.threads, grid[0] * grid[1] * grid[2], self._cluster_of)
-        self.events: list[Event] = [Event(None, "", "", False, 0)]      # of each time
+        self.events: list[Event] = [Event(None, None, "", "", False, 0)]      # of each time
         nodes = list(half.body.walk())
         self.fixed = frozenset(a.buffer.storage for a in half.arguments if a.buffer is not None and a.read_only)     # nobody stores there
         alone = cluster == (1, 1, 1) and not any(n.op.effect & Effect.OPAQUE for n in nodes)
@@ -109,7 +109,7 @@ class Races(Observer):
             slots, marks = _as_actor(actor, slots)
         now = self.order.tick()
         strong, rank = touch.kind == "atomic" or bool(touch.order), RANK[touch.scope]
-        self.events.append(Event(touch.node, touch.kind, touch.proxy, strong, rank))
+        self.events.append(Event(touch.node, touch.buffer, touch.kind, touch.proxy, strong, rank))
         units, each = shadow.units(touch.start, touch.size)
         each *= touch.start.shape[1] if touch.start.ndim > 1 else 1
         if each > 1:
@@ -228,8 +228,8 @@ class Races(Observer):
         byte = case.shadow.byte(unit)
         other = np.flatnonzero((case.units == unit) & (case.stamps == stamp))
         theirs = self._written(case, int(other[-1])) if within else None
-        buffer = touch.buffer or node.attrs.get("buffer")
-        first_access = Accused(node, node.attrs.get("buffer"), event.kind, self._thread(who), who >= ACTOR, theirs)
+        buffer = touch.buffer or event.buffer
+        first_access = Accused(node, event.buffer, event.kind, self._thread(who), who >= ACTOR, theirs)
         second = Accused(touch.node, touch.buffer, touch.kind, self._thread(int(case.slots[mine])), case.actor is not None, self._written(case, mine))
         error = SameValueRaceError if bool(same.all()) else DataRaceError
         why = "statement" if within else self._why(case, who, event, stamp & LAST_TIME, mine)
@@ -277,12 +277,12 @@ class Races(Observer):
     def _why(self, case: Case, who: int, event: Event, when: int, mine: int) -> str:
         """Which reason holds: a key of `race_text.REASONS`."""
         own = int(case.slots[mine])
-        if case.actor is not None and case.touch.proxy == "async" and event.proxy == "generic" and who < ACTOR:
-            issuer = int(case.actor.issuers[own - case.actor.first])
-            if who == issuer or self.order.within(np.array([who]), np.array([when]), case.actor.known)[0]:
-                return "proxy"
-        if who >= ACTOR or own >= ACTOR:
+        if who >= ACTOR:
             return "async"
+        if case.actor is not None:
+            own = int(case.actor.issuers[own - case.actor.first])       # what is missing is order before the issue
+            if case.touch.proxy == "async" and (who == own or self.order.within(np.array([who]), np.array([when]), case.actor.known)[0]):
+                return "proxy"
         strong = event.strong, case.strong
         row, own_row = who // self.threads, own // self.threads
         if all(strong):
@@ -324,13 +324,14 @@ class Races(Observer):
         """Every tick of the clock has its node."""
         before = self.order.now
         step()
-        self.events += [Event(node, "", "", False, 0)] * (self.order.now - before)
+        self.events += [Event(node, None, "", "", False, 0)] * (self.order.now - before)
 
 
 class Event(NamedTuple):
     """What happened at one time; `strong` and `rank` (of the scope) for accesses."""
 
     node: Node | None
+    buffer: Buffer | None
     kind: str
     proxy: str
     strong: bool

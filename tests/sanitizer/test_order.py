@@ -72,7 +72,7 @@ def history(random: Random, groups: bool) -> tuple[bool, bool]:
     """Whether the plain clocks and the detector find a race in one random history, which ends with the first. Most races are left out."""
     traced = trace(kernel)
     store = next(n for n in traced.half.body.walk() if n.op.name == "store")
-    detector = Races(traced.half, (BLOCKS, 1, 1), (THREADS, 1, 1), (1, 1, 1), {}, Checks())
+    detector = Races(traced.half, (BLOCKS, 1, 1), (THREADS, 1, 1), (1, 1, 1), {}, Checks(), {})
     detector.warps = True
     detector.start(np.arange(BLOCKS))
     plain, memory = Plain(), Memory(np.zeros(BYTES, np.uint8), BYTES)
