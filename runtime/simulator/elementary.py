@@ -34,6 +34,11 @@ def fused(a: Value, b: Value, c: Value) -> Array:
     return _odd(total, error)
 
 
+def exact_sum(a: Array, b: Array) -> Array:
+    """a + b of float64 rounded to odd, so that a narrower rounding is right."""
+    return _odd(*_two_sum(a, b))
+
+
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
     """The rounded sum and its exact error (Knuth)."""
     total = a + b

@@ -16,6 +16,7 @@ from runtime.simulator import (  # noqa: F401
     order,
     ordered,
     packed,
+    pairs,
     remote,
     resources,
     tcgen05,

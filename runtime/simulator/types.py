@@ -16,7 +16,7 @@ from tracer.ir import Node
 # Of a packed pair, the type of one element.
 ELEMENTS: dict[str, np.dtype[Any]] = {
     **{f"{letter}{bits}": np.dtype(f"{kind}{bits}") for letter, kind in (("b", "uint"), ("u", "uint"), ("s", "int")) for bits in (8, 16, 32, 64)},
-    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32), "f32x2": np.dtype(np.float32), "f64": np.dtype(np.float64),
     "f16": np.dtype(np.float16), "f16x2": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "bf16x2": np.dtype(ml_dtypes.bfloat16),
 }
 SIZES = {name: element.itemsize * (2 if name.endswith("x2") else 1) for name, element in ELEMENTS.items()}
