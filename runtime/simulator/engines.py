@@ -49,8 +49,11 @@ class Engines:
         operation.land()
         self.changes += 1
         for observer in self.observers:
-            for key in [completion.key for completion in operation.completions] or [operation]:
-                observer.land(operation, key)
+            for key in [completion.key for completion in operation.completions]:
+                for ended in (*operation.after, operation):     # an arrival tells of what it came behind
+                    observer.land(ended, key)
+            if not operation.completions:
+                observer.land(operation, operation)
         for completion in operation.completions:
             completion.complete(operation)
 
