@@ -34,6 +34,16 @@ class Finding:
     facts: Facts | None = field(default=None, repr=False, compare=False)
     names: Mapping[Int, str] | None = field(default=None, repr=False, compare=False)
 
+    @classmethod
+    def of(cls, subject: str, what: str, relation: Int, facts: Facts, reasons: Mapping[str, str], location: Location | None,
+           names: Mapping[Int, str]) -> Finding:
+        """The finding that the facts' answer to `relation` is; where they contradict each other nothing is ever executed."""
+        if facts.contradictory:
+            return cls(subject, SAFE, what, "it is never reached", location, relation, facts, names)
+        proved = facts.prove(relation)
+        verdict = OPEN if proved is None else SAFE if proved else WRONG
+        return cls(subject, verdict, what, reasons[verdict], location, relation, facts, names)
+
     def explain(self) -> str:
         """The rules of the algebra that led from the relation to the verdict (`Facts.explain`); the reason where there is none."""
         if self.relation is None or self.facts is None:

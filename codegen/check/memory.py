@@ -37,15 +37,14 @@ def _is_plain(coordinate: Int, size: Int, lanes: int) -> bool:
 def _within(access: FlatAccess, axis: int, first: Int, last: Int, size: Int, shown: Int, facts: Facts, names: dict[Int, str]) -> Finding:
     what, extent = access_text(access, names), text(size, names)
     relation = si.land(si.ge(first, 0), si.lt(last, size))
-    proved = [facts.prove(si.ge(first, 0)), facts.prove(si.lt(last, size))]
-    if proved == [True, True]:
-        verdict, reason = SAFE, f"0 <= {text(shown, names)}" + (f" and {text(last, names)} < {extent}" if last is not first else f" < {extent}")
-    elif False in proved:
-        verdict, reason = WRONG, f"index {axis} is {range_text(first, facts, names)}, never in [0, {extent})"
-    else:
-        side = "is not known to be 0 or more" if proved[0] is None else f"is not known to be less than {range_text(size, facts, names)}"
-        verdict, reason = OPEN, f"index {axis}, {range_text(last if proved[0] else first, facts, names)}, {side}"
-    return Finding("bounds", verdict, what, reason, access.node.location, relation, facts, names)
+    low = facts.prove(si.ge(first, 0))
+    side = "is not known to be 0 or more" if low is None else f"is not known to be less than {range_text(size, facts, names)}"
+    reasons = {
+        SAFE: f"0 <= {text(shown, names)}" + (f" and {text(last, names)} < {extent}" if last is not first else f" < {extent}"),
+        WRONG: f"index {axis} is {range_text(first, facts, names)}, never in [0, {extent})",
+        OPEN: f"index {axis}, {range_text(last if low else first, facts, names)}, {side}",
+    }
+    return Finding.of("bounds", what, relation, facts, reasons, access.node.location, names)
 
 
 def alignment(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
@@ -56,14 +55,13 @@ def alignment(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
         facts, dtype = lowered.known[node], moved(node)
         step = 8 * dtype.alignment // dtype.width
         relation = si.eq(access.index % step, 0)
-        proved = facts.prove(relation)
-        where = f"element {text(access.index, names)} of {access.buffer.storage.name}"
+        where, what = f"element {text(access.index, names)} of {access.buffer.storage.name}", access_text(access, names)
         if access.lanes:
-            verdict, reason = SAFE, "its lanes are no neighbours in memory and move one by one"
-        elif proved is True or step == 1:
-            verdict, reason = SAFE, f"{where} is a multiple of {step}: one move of {dtype.bytes} bytes"
-        elif proved is False:
-            verdict, reason = WRONG, f"{where} is never a multiple of {step}, as a move of {dtype.bytes} bytes needs"
-        else:
-            verdict, reason = OPEN, f"{where} is not known to be a multiple of {step}: the lanes move one by one"
-        yield Finding("alignment", verdict, access_text(access, names), reason, node.location, relation, facts, names)
+            yield Finding("alignment", SAFE, what, "its lanes are no neighbours in memory and move one by one", node.location)
+            continue
+        reasons = {
+            SAFE: f"{where} is a multiple of {step}: one move of {dtype.bytes} bytes",
+            WRONG: f"{where} is never a multiple of {step}, as a move of {dtype.bytes} bytes needs",
+            OPEN: f"{where} is not known to be a multiple of {step}: the lanes move one by one",
+        }
+        yield Finding.of("alignment", what, relation, facts, reasons, node.location, names)

@@ -25,15 +25,12 @@ def overflow(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
             continue
         least, greatest = node.dtype.limits
         relation = si.land(si.ge(node.sym, least), si.le(node.sym, greatest))
-        fits = facts.prove(relation)
-        if fits is True:
-            verdict, reason = SAFE, f"it is an {node.dtype} for all extents"
-        else:
-            verdict, reason = OPEN, f"{span_text(node.sym, facts)}, beyond {node.dtype} for some extents; every call checks its own"
-        yield Finding("overflow", verdict, text(node.sym, names), reason, node.location, relation, facts, names)
+        beyond = f"{span_text(node.sym, facts)}, beyond {node.dtype} for some extents; every call checks its own"
+        reasons = {SAFE: f"it is an {node.dtype} for all extents", OPEN: beyond, WRONG: f"{span_text(node.sym, facts)}, never an {node.dtype}"}
+        yield Finding.of("overflow", text(node.sym, names), relation, facts, reasons, node.location, names)
     for node, (low, high) in lowered.function.overflowing.items():
-        yield Finding("overflow", WRONG, node.name or node.op.name, f"it needs {low} to {high} at every launch: it wraps, and may not be part of an "
-                      "index", node.location)
+        yield Finding("overflow", OPEN, node.name or node.op.name, f"it needs {low} to {high} at every launch: it wraps, as in memory, and may be "
+                      "part of no index", node.location)
 
 
 def divisors(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
@@ -43,9 +40,8 @@ def divisors(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
             continue
         facts = lowered.known[node]
         relation = si.ne(divisor, 0)
-        verdict = {True: SAFE, False: WRONG, None: OPEN}[facts.prove(relation)]
-        reason = {SAFE: "it is never 0", WRONG: "it is 0", OPEN: "it is not known to differ from 0"}[verdict]
-        yield Finding("divisor", verdict, range_text(divisor, facts, names), reason, node.location, relation, facts, names)
+        reasons = {SAFE: "it is never 0", WRONG: "it is 0", OPEN: "it is not known to differ from 0"}
+        yield Finding.of("divisor", range_text(divisor, facts, names), relation, facts, reasons, node.location, names)
 
 
 def shifts(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
@@ -55,9 +51,9 @@ def shifts(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
             continue
         facts = lowered.known[node]
         relation = si.land(si.ge(amount, 0), si.lt(amount, node.dtype.bits))
-        verdict = {True: SAFE, False: WRONG, None: OPEN}[facts.prove(relation)]
-        reason = {SAFE: "within", WRONG: "outside", OPEN: "not known to be within"}[verdict] + f" 0 to {node.dtype.bits - 1}"
-        yield Finding("shift", verdict, range_text(amount, facts, names), reason, node.location, relation, facts, names)
+        span = f" 0 to {node.dtype.bits - 1}"
+        reasons = {SAFE: "within" + span, WRONG: "outside" + span, OPEN: "not known to be within" + span}
+        yield Finding.of("shift", range_text(amount, facts, names), relation, facts, reasons, node.location, names)
 
 
 def _integer_nodes(lowered: Lowered, rows: frozenset[ops.Operation]) -> Iterator[Node]:

@@ -1,8 +1,8 @@
 """Races that the indices decide: which threads touch the same element between two barriers.
 
-Shared memory: between two barriers every pair of accesses of which one writes is tried for all threads of the block, and all turns of
-loops that each thread runs by itself. Global memory, where no barrier orders blocks: an index that is a number in mixed radix whose digits
-are the thread's, the block's and loop indices belongs to one thread. What depends on data, on mbarriers or engines, is left to the run.
+Within a block: between two barriers every pair of accesses of which one writes is tried for all threads, and all turns of loops that each
+thread runs by itself. Global memory, where no barrier orders blocks: an element whose index is a number in mixed radix, with the thread's,
+the block's and loop indices for digits, belongs to one thread. What depends on data, on mbarriers or engines, is left to the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from codegen.check.findings import OPEN, SAFE, WRONG, Finding
 from codegen.check.intervals import Step, intervals
 from codegen.check.names import access_text
-from codegen.check.threads import MANY, Array, Threads
+from codegen.check.threads import MANY, Array, Threads, expanded
 from codegen.lowered import FlatAccess, Lowered
 from codegen.packets import is_packet, moved
 from symbolic import integers as si
@@ -45,7 +45,7 @@ def races(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
         elif storage.scope == "global":
             yield from _global(lowered, mine, names)
         else:
-            yield from _shared(lowered, storage, names)
+            yield from _in_block(lowered, storage, names)
 
 
 def _beyond(lowered: Lowered, storage: Storage) -> str:
@@ -86,7 +86,8 @@ class _Places:
 _Memo: TypeAlias = "dict[Any, _Places | str]"
 
 
-def _shared(lowered: Lowered, storage: Storage, names: dict[Int, str]) -> Iterator[Finding]:
+def _in_block(lowered: Lowered, storage: Storage, names: dict[Int, str]) -> Iterator[Finding]:
+    """The accesses that write, by what the threads of one block do between its barriers."""
     threads = Threads(lowered)
     told: dict[FlatAccess, Finding] = {}
     if not threads.known:
@@ -143,7 +144,7 @@ def _find_places(step: Step, threads: Threads, names: dict[Int, str]) -> _Places
     access = step.access
     if access.lanes:
         return "its lanes are no neighbours in memory"
-    index = si.substitute(access.index, step.common)
+    index = expanded(si.substitute(access.index, step.common))
     together = {s for value in step.common.values() for s in si.free_symbols(value)}
     own: dict[Int, int] = {}
     rest: dict[Int, int] = {}
@@ -208,11 +209,15 @@ def _extremes(keys: Array, owners: Array) -> tuple[Array, Array, Array]:
 def _global(lowered: Lowered, accesses: list[FlatAccess], names: dict[Int, str]) -> Iterator[Finding]:
     threads = Threads(lowered)
     writers = [a for a in accesses if _writes(a)]
-    if all(map(_is_atomic, accesses)):
+    if all(_is_atomic(a) and a.node.attrs["scope"] != "block" for a in accesses):
         yield from (_finding(SAFE, a, "only atomics touch it", names) for a in writers)
         return
     reason = _owners(accesses, threads, lowered, names)
-    yield from (_finding(OPEN if reason else SAFE, a, reason or "each element belongs to one thread of the grid", names) for a in writers)
+    if reason:
+        inside = {f.what: f for f in _in_block(lowered, accesses[0].buffer.storage, names) if f.verdict == WRONG}
+        yield from (inside.get(access_text(a, names)) or _finding(OPEN, a, reason, names) for a in writers)
+    else:
+        yield from (_finding(SAFE, a, "each element belongs to one thread of the grid", names) for a in writers)
 
 
 def _owners(accesses: list[FlatAccess], threads: Threads, lowered: Lowered, names: dict[Int, str]) -> str:
@@ -224,7 +229,7 @@ def _owners(accesses: list[FlatAccess], threads: Threads, lowered: Lowered, name
     first = accesses[0]
     if any(a.lanes or a.buffer.dtype is not first.buffer.dtype for a in accesses):
         return "it is accessed with lanes or types of several widths"
-    steps = _steps([si.sub(a.index, first.index) for a in accesses], threads)
+    steps = _steps([si.sub(expanded(a.index), expanded(first.index)) for a in accesses], threads)
     if steps is None:
         other = next(a for a in accesses if a.index is not first.index)
         return f"{access_text(other, names)}, line {_line(other)}, goes by another index than {access_text(first, names)}"

@@ -58,7 +58,7 @@ class Threads:
         return tuple(s for o in self.loops[variable].operands if o.sym is not None for s in si.free_symbols(o.sym))
 
     def turned(self, index: Int, facts: Facts) -> tuple[Int, Facts, frozenset[Int]]:
-        """`index` with the variable of each loop that begins elsewhere for each thread as `start + step*turn`.
+        """`index`, multiplied out, with the variable of each loop that begins elsewhere for each thread as `start + step*turn`.
 
         Also what is known then, and the turns, new symbols that are the same for threads side by side.
         """
@@ -75,7 +75,7 @@ class Threads:
                     facts.assume(si.eq(variable, value))
                     index = si.substitute(index, {variable: value})
                     turns.add(turn)
-        return (facts.simplify(index) if turns else index), facts, frozenset(turns)
+        return expanded(facts.simplify(index) if turns else index), facts, frozenset(turns)
 
     def over_threads(self, e: Int, loops: dict[Int, range]) -> tuple[Array, Array]:
         """(thread, value of `e`) for every thread and every turn of the loops, whose variables may occur in `e`."""
@@ -92,6 +92,25 @@ class Threads:
     def points(self, loops: dict[Int, range]) -> int:
         """How many values `over_threads` would give."""
         return self.count * prod(map(len, loops.values()))
+
+
+def expanded(e: Int) -> Int:
+    """`e` with its products multiplied out, so that each term is a stride times what it is the stride of."""
+    total = si.const(si.constant_of(e))
+    for term, c in si.terms_of(e).items():
+        made = si.const(c)
+        for f in si.factors_of(term):
+            made = _times(made, expanded(f) if f.op is si.SUM else f)
+        total = si.add(total, made)
+    return total
+
+
+def _times(a: Int, b: Int) -> Int:
+    total = si.ZERO
+    for t, c in (*si.terms_of(a).items(), (si.ONE, si.constant_of(a))):
+        for u, k in (*si.terms_of(b).items(), (si.ONE, si.constant_of(b))):
+            total = si.add(total, si.scale(si.mul(t, u), c * k))
+    return total
 
 
 def turns_of(loop: Node, facts: Facts) -> range | None:
