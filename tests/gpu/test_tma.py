@@ -1,9 +1,12 @@
 """Tensor copies on the GPU: what lies in shared memory and in the array, byte by byte, is what the simulator's tests expect."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.gpu.transfer import from_gpu, to_gpu
+from tests.tma import slabs
+from tests.tma import test_multicast as multicast
 from tests.tma.boxes import CASES, RANDOM, Case, memory_of, without_nan
 from tests.tma.test_boxes import COMBINE, REDUCED
 
@@ -55,3 +58,17 @@ def test_reductions(op, dtype, torch):
         on_device = to_gpu(torch, array)
         kernel(on_device, to_gpu(torch, np.int32(at)), to_gpu(torch, memory.view(np.uint32)))
         assert np.array_equal(from_gpu(torch, on_device, array.dtype), case.stored(array, at, memory, COMBINE[op])), at
+
+
+def test_a_map_of_a_view(torch):
+    a, b, expected = slabs.arrays()
+    out = to_gpu(torch, b)
+    slabs.KERNEL(to_gpu(torch, a), out)
+    assert np.array_equal(from_gpu(torch, out, b.dtype), expected)
+
+
+def test_multicast(torch):
+    a = np.random.default_rng(0).standard_normal((multicast.BLOCKS * 16, 64)).astype(ml_dtypes.bfloat16)
+    out = to_gpu(torch, np.zeros((2, multicast.BLOCKS, *a.shape), a.dtype))
+    multicast.KERNEL(to_gpu(torch, a), out)
+    assert np.array_equal(from_gpu(torch, out, a.dtype), np.broadcast_to(a, tuple(out.shape)))
