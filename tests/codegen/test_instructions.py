@@ -199,6 +199,22 @@ def test_computing_instructions_may_be_moved_by_the_compiler() -> None:
     assert 'asm("mapa.u64 %0, %1, %2;" : "=l"(d) : "l"(a), "r"(rank));' in source
 
 
+def test_two_instructions_with_the_same_words_and_types() -> None:
+    """The fourth operand is how many bytes there are to copy, or whether to copy none."""
+    def body(m: Memory) -> None:
+        n = m.U[0]
+        T.ptx.cp.async_.ca.shared.global_(m.tile.ptr_to([0]), m.A.ptr_to([0]), 4, n)
+        T.ptx.cp.async_.ca.shared.global_(m.tile.ptr_to([0]), m.A.ptr_to([0]), 4, ignore_src=n)
+        T.ptx.cp.async_.ca.shared.global_(m.tile.ptr_to([0]), m.A.ptr_to([0]), 4, m.tx < 3)
+
+    kernel = kernel_with(body)
+    assert [line.partition("(")[0] for line in lines(kernel)[-3:]] == [
+        "ptx_cp_async_ca_shared_global_4", "ptx_cp_async_ca_shared_global_4_", "ptx_cp_async_ca_shared_global_4"]
+    source = " ".join(functions(kernel).split())
+    assert "(unsigned int dst, const void* src, unsigned int src_size) {" in source and "unsigned int ignore_src) {" in source
+    assert "bool ignore_src) {" in source
+
+
 def test_names_of_instructions_are_taken() -> None:
     def body(m: Memory) -> None:
         ptx_bar_sync = m.U[0] + 1
@@ -362,6 +378,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a narrow register": (
         lambda m: T.ptx.ld.global_.b64(m.r[0], m.U.ptr_to([0])),
         "`ld.global.b64`: operand 'd' is of type b64: uint64, int64, float64, float32x2, uint32x2, int32x2; 'r' holds uint32"),
+    "a count": (
+        lambda m: T.ptx.mbarrier.init.shared.b64(m.bar.ptr_to([0]), 0),
+        "`mbarrier.init.shared.b64`: count is 0; an mbarrier counts 1 to 1048575 arrivals"),
+    "bytes of a phase": (
+        lambda m: T.ptx.mbarrier.arrive.expect_tx.shared.b64(m.bar.ptr_to([0]), 1 << 20),
+        "`mbarrier.arrive.expect_tx.shared.b64`: tx is 1048576; a phase of an mbarrier takes 0 to 1048575 bytes"),
+    "a named barrier": (
+        lambda m: T.ptx.bar.sync(16, 64),
+        "`bar.sync`: there is no barrier 16; a block has those from 0 to 15"),
+    "a warpgroup's barrier": (
+        lambda m: T.cuda.warpgroup_sync(16),
+        "`cuda.warpgroup_sync`: there is no barrier 16; a block has those from 0 to 15"),
+    "half a warp": (
+        lambda m: T.ptx.bar.arrive(1, 48),
+        "`bar.arrive`: a barrier counts whole warps, a multiple of 32 threads, not 48"),
+    "half a piece": (
+        lambda m: T.ptx["cp.async.bulk.prefetch.L2.global"](m.A.ptr_to([0]), 40),
+        "`cp.async.bulk.prefetch.L2.global`: bulk copies move multiples of 16 bytes, not 40"),
     "a type of an atomic": (
         lambda m: T.ptx.red.global_.add.s64(m.U.ptr_to([0]), m.d[0]),
         "`red.global.add.s64`: `add` is there for u32, s32, u64, f32, f64, f16, f16x2, bf16, bf16x2; not s64"),

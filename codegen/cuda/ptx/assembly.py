@@ -47,9 +47,20 @@ def instruction(s: Site) -> Fragment:
     """The call for one instruction's node; its function is added to the file."""
     node, form = s.node, s.node.attrs["form"]
     name = "ptx_" + re.sub(r"\W+", "_", "_".join([node.attrs["instruction"], *(str(node.attrs[a.name]) for a in form.arguments if a.immediate)]))
-    text = _function(s, name, form)
-    s.needs.helper(f"~{text}", Helper(text))       # behind what it may call
+    while True:
+        text = _function(s, name, form)
+        key = _key(text)
+        if s.needs.helpers.get(key, Helper(text)).text == text:
+            break
+        name += "_"         # another instruction with the same words, whose operands have the same types
+    s.needs.helper(key, Helper(text))
     return fr.call(name, *_passed(s, form))
+
+
+def _key(text: str) -> str:
+    """The name and the parameters' types: C++ has one function of each. It sorts behind the helpers that the function may call."""
+    head = text.partition("{")[0]
+    return "~" + re.sub(r"\w+(?=[,)])", "", head)
 
 
 def _passed(s: Site, form: Form) -> Iterator[Fragment]:

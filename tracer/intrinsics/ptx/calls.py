@@ -9,6 +9,7 @@ from tracer import instructions as ins
 from tracer.dtypes import DType, dtype
 from tracer.intrinsics.ptx.chain import Bound
 from tracer.intrinsics.ptx.grammar import Check, Match, described
+from tracer.intrinsics.ptx.sync import numbered
 from tracer.operations import Operation
 from tracer.recorder import current
 from tracer.values import Value, wrap
@@ -48,6 +49,6 @@ def call(op: Operation, operands: str, doc: str, *, modifiers: str = "", result:
 _WAIT = """Wait until the phase of that parity of the mbarrier is over; with scope="cluster" what other blocks of the cluster wrote before they
 arrived is seen too"""
 mbarrier_wait = call(ins.MBARRIER_WAIT, "[bar@shared], phase:u32", _WAIT, modifiers="[scope=cta|cluster]")
-warpgroup_sync = call(ins.WARPGROUP_SYNC, "id:u32", "Barrier of four warps, with the named barrier `id` (0 to 15), for 128 threads")
+warpgroup_sync = call(ins.WARPGROUP_SYNC, "id:u32", "Barrier of four warps, with the named barrier `id` (0 to 15), for 128 threads", check=numbered)
 cluster_sync = call(ins.CLUSTER_SYNC, "", "Barrier of all threads of the cluster; what they wrote before is seen behind it")
 cvta_generic_to_shared = call(ins.CVTA_SHARED, "ptr@shared", "The address of an element of shared memory, a uint32", result=UINT32)

@@ -180,7 +180,8 @@ class Bound:
             else:
                 nodes[argument.name] = [convert(argument, value, found, recorder) for value in values]
         if form.check is not None:
-            form.check(attrs, lambda message: recorder.fail(f"`{found.instruction}`: {message}"))
+            known = {name: given[0].attrs["value"] for name, given in nodes.items() if len(given) == 1 and given[0].op is ops.CONST}
+            form.check(attrs | known, lambda message: recorder.fail(f"`{found.instruction}`: {message}"))
         names = [operand_name(entry) for entry in form.op.operands]
         attrs |= {"instruction": found.instruction, "form": form, "counts": tuple(len(nodes.get(name, ())) for name in names),
                   "architecture": form.architecture(found.words)}

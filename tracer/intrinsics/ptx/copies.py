@@ -34,16 +34,22 @@ form(ins.CP_ASYNC_MBARRIER_ARRIVE, "cp.async.mbarrier.arrive [noinc] [space=shar
 
 # ---- bulk copies
 
+def _pieces(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+    if modifiers.get("size", 0) % 16:
+        fail(f"bulk copies move multiples of 16 bytes, not {modifiers['size']}")
+
+
 _FROM_GLOBAL = "<src_space=global>"
 _FROM_SHARED = "<src_space=shared::cta>"
 form(ins.BULK, f"cp.async.bulk <dst_space=shared::cluster> {_FROM_GLOBAL} {_BY_BARRIER} {_MULTICAST} {_HINT}",
-     f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_MASK}, {_POLICY}", newer=_LETTER)
+     f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_MASK}, {_POLICY}", newer=_LETTER, check=_pieces)
 form(ins.BULK, f"cp.async.bulk <dst_space=shared::cta> {_FROM_GLOBAL} {_BY_BARRIER} {_HINT}",
-     f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_POLICY}")
+     f"[dst@dst_space], [src@src_space], size:u32, [bar@shared], {_POLICY}", check=_pieces)
 form(ins.BULK, f"cp.async.bulk <dst_space=shared::cluster> {_FROM_SHARED} {_BY_BARRIER}",
-     "[dst@dst_space], [src@src_space], size:u32, [bar@dst_space]")
-form(ins.BULK, f"cp.async.bulk <dst_space=global> {_FROM_SHARED} {_BY_GROUP} {_HINT}", f"[dst@dst_space], [src@src_space], size:u32, {_POLICY}")
-form(ins.BULK_PREFETCH, f"cp.async.bulk.prefetch <level=L2> {_FROM_GLOBAL} {_HINT}", f"[src@src_space], size:u32, {_POLICY}")
+     "[dst@dst_space], [src@src_space], size:u32, [bar@dst_space]", check=_pieces)
+form(ins.BULK, f"cp.async.bulk <dst_space=global> {_FROM_SHARED} {_BY_GROUP} {_HINT}", f"[dst@dst_space], [src@src_space], size:u32, {_POLICY}",
+     check=_pieces)
+form(ins.BULK_PREFETCH, f"cp.async.bulk.prefetch <level=L2> {_FROM_GLOBAL} {_HINT}", f"[src@src_space], size:u32, {_POLICY}", check=_pieces)
 form(ins.BULK_COMMIT, "cp.async.bulk.commit_group")
 form(ins.BULK_WAIT_GROUP, "cp.async.bulk.wait_group [read]", "n#", limits={"n": range(64)})
 
@@ -56,6 +62,7 @@ _IN_GLOBAL = {"add": "u32 s32 u64 f32 f64 f16 bf16", "min": "u32 s32 u64 s64 f16
 
 def _reduces(table: dict[str, str]) -> Callable[[Modifiers, Callable[[str], None]], None]:
     def check(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+        _pieces(modifiers, fail)
         op, element = modifiers["op"], modifiers["type"]
         if element not in table[op].split():
             fail(f"`{op}` reduces {', '.join(table[op].split())}; not {element}")

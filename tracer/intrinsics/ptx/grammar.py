@@ -36,7 +36,7 @@ from tracer.instructions import REGISTER_ROLES, operand_name, operand_role
 from tracer.operations import Operation
 
 Modifiers = Mapping[str, Any]
-# Raises for a combination that the hardware lacks: check(modifiers and immediates, fail).
+# Calls `fail` for what the hardware lacks: check(modifiers, immediates and the operands that are constants, fail).
 Check = Callable[[Modifiers, Callable[[str], None]], None]
 
 # Modifiers whose number is what matters: `x4`, `v2`, `3d`.

@@ -20,28 +20,43 @@ def _paired(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
         fail("the order and its scope come together: .release.cta, .acquire.cluster")
 
 
-def _remote(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+MOST_ARRIVALS = MOST_BYTES = (1 << 20) - 1        # of one phase of an mbarrier
+BARRIERS = 16                                     # that a block has
+
+
+def _counted(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
     _paired(modifiers, fail)
-    if modifiers.get("space") == "shared::cluster" and modifiers.get("noComplete"):
-        fail(".noComplete is for the block's own barrier")
+    if not 1 <= modifiers.get("count", 1) <= MOST_ARRIVALS:
+        fail(f"count is {modifiers['count']}; an mbarrier counts 1 to {MOST_ARRIVALS} arrivals")
+    if not 0 <= modifiers.get("tx", 0) <= MOST_BYTES:
+        fail(f"tx is {modifiers['tx']}; a phase of an mbarrier takes 0 to {MOST_BYTES} bytes")
+
+
+def numbered(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
+    """A barrier of the block has a number from 0 to 15 and counts whole warps."""
+    if not 0 <= modifiers.get("id", 0) < BARRIERS:
+        fail(f"there is no barrier {modifiers['id']}; a block has those from 0 to {BARRIERS - 1}")
+    threads = modifiers.get("threads", 32)
+    if threads <= 0 or threads % 32:
+        fail(f"a barrier counts whole warps, a multiple of 32 threads, not {threads}")
 
 
 _REMOTE = {"shared::cluster": "sm_90", "shared::cta": "sm_90", "cluster": "sm_90", "relaxed": "sm_90", "release": "sm_90", "acquire": "sm_90"}
-form(ins.MBARRIER_INIT, f"mbarrier.init {_OWN} (b64)", "[bar], count:u32", newer=_REMOTE)
+form(ins.MBARRIER_INIT, f"mbarrier.init {_OWN} (b64)", "[bar], count:u32", newer=_REMOTE, check=_counted)
 form(ins.MBARRIER_INVAL, f"mbarrier.inval {_OWN} (b64)", "[bar]", newer=_REMOTE)
-form(ins.MBARRIER_EXPECT_TX, f"mbarrier.expect_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_paired)
-form(ins.MBARRIER_COMPLETE_TX, f"mbarrier.complete_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_paired)
+form(ins.MBARRIER_EXPECT_TX, f"mbarrier.expect_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_counted)
+form(ins.MBARRIER_COMPLETE_TX, f"mbarrier.complete_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_counted)
 for _arrive, _given in (("arrive", ""), ("arrive_drop", "<drop=arrive_drop>")):
     _start = "mbarrier.arrive" if not _given else f"mbarrier {_given}"
     # A barrier of another block gives no state back.
-    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar]", newer=_REMOTE, check=_paired)
-    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar], count:u32", since="sm_90", check=_paired)
-    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], count?:u32", since="sm_90", check=_paired)
-    form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar], tx:u32", since="sm_90", check=_paired)
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar]", newer=_REMOTE, check=_counted)
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar], count:u32", since="sm_90", check=_counted)
+    form(ins.MBARRIER_ARRIVE, f"{_start} {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], count?:u32", since="sm_90", check=_counted)
+    form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} {_OWN} (b64)", "state?:u64=_, [bar], tx:u32", since="sm_90", check=_counted)
     form(ins.MBARRIER_ARRIVE, f"{_start} <expect_tx=expect_tx> {_RELEASE} <space=shared::cluster> (b64)", "_, [bar], tx:u32", since="sm_90",
-         check=_paired)
+         check=_counted)
     form(ins.MBARRIER_ARRIVE, f"{_start} <noComplete=noComplete> [sem=release] [scope=cta] {_OWN} (b64)", "state:u64, [bar], count:u32",
-         newer=_REMOTE, check=_paired)
+         newer=_REMOTE, check=_counted)
 form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], state:u64", newer=_REMOTE, check=_paired)
 form(ins.MBARRIER_TEST_WAIT, f"mbarrier.test_wait <parity=parity> {_ACQUIRE} {_OWN} (b64)", "done:pred, [bar], phase:u32", newer=_REMOTE,
      check=_paired)
@@ -63,10 +78,10 @@ form(ins.FENCE_PROXY_TENSORMAP, f"fence.proxy.tensormap::generic <sem=acquire> <
 # ---- barriers of the block and the cluster
 
 for _bar, _aligned in (("bar [cta]", ""), ("barrier [cta]", "[aligned]")):
-    form(ins.BAR_SYNC, f"{_bar} <kind=sync> {_aligned}", "id:u32, threads?:u32")
-    form(ins.BAR_ARRIVE, f"{_bar} <kind=arrive> {_aligned}", "id:u32, threads:u32")
-    form(ins.BAR_RED, f"{_bar} <kind=red> <op=popc> {_aligned} (u32)", "d:u32, id:u32, threads?:u32, p:pred")
-    form(ins.BAR_RED, f"{_bar} <kind=red> <op=and|or> {_aligned} (pred)", "d:pred, id:u32, threads?:u32, p:pred")
+    form(ins.BAR_SYNC, f"{_bar} <kind=sync> {_aligned}", "id:u32, threads?:u32", check=numbered)
+    form(ins.BAR_ARRIVE, f"{_bar} <kind=arrive> {_aligned}", "id:u32, threads:u32", check=numbered)
+    form(ins.BAR_RED, f"{_bar} <kind=red> <op=popc> {_aligned} (u32)", "d:u32, id:u32, threads?:u32, p:pred", check=numbered)
+    form(ins.BAR_RED, f"{_bar} <kind=red> <op=and|or> {_aligned} (pred)", "d:pred, id:u32, threads?:u32, p:pred", check=numbered)
 form(ins.CLUSTER_ARRIVE, "barrier.cluster.arrive [sem=release|relaxed] [aligned]")
 form(ins.CLUSTER_WAIT, "barrier.cluster.wait [sem=acquire] [aligned]")
 
