@@ -1,4 +1,5 @@
-"""4-bit floats, two a byte: loads, whole-byte stores, views, local arrays, pools; 6-bit floats, a byte each. What would clobber is refused."""
+"""4-bit floats, two a byte: loads, whole-byte stores, views, local arrays, pools; 6-bit floats, a byte each. What would clobber is refused (W10:
+the reference writes a whole byte for one element, over its neighbour's)."""
 
 import ml_dtypes
 import numpy as np
