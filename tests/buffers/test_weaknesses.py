@@ -1,7 +1,8 @@
 """What the reference accepts and gets wrong, one test each; the numbers are those of its list of weaknesses.
 
 W1 to W3 stand in `test_memory` and `tests/runtime/test_golden_calls`, W5 in `test_vectors`, W10 in `test_packed`, those of
-pools in `tests/tracer/test_pools`, of tensor memory (W22) in `tests/tracer/test_tensor_memory`, misuse that a single record shows (W11 to W13) in `test_golden`.
+pools in `tests/tracer/test_pools`, of tensor memory (W22) in `tests/tracer/test_tensor_memory`, misuse that a single record
+shows (W11 to W13) in `test_golden`.
 """
 
 import numpy as np
