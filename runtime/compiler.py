@@ -28,13 +28,16 @@ from tracer.ir import Location
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code for one architecture. `log` holds the compiler's warnings; it is empty for clean source."""
+    """Machine code for one architecture. `log` holds the compiler's warnings; it is empty for clean source. `key` is its name in
+    the cache.
+    """
 
     code: bytes
     arch: str
     compiler: str
     resources: Resources
     log: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +181,20 @@ def compile_cubin(source: str, entry: str, arch: str, lines: Mapping[int, Locati
         held = runtime.cache.load(name)
         if held is not None:
             head, code = held
-            return Cubin(code, head["arch"], head["compiler"], Resources(**head["resources"]), head["log"])
+            return Cubin(code, head["arch"], head["compiler"], Resources(**head["resources"]), head["log"], name)
     assert chosen is not None
     made_code, log = chosen.run(source, f"{entry}.cu", options)
     if made_code is None:
         raise CompileError(f"{chosen} refused {entry} for {arch}:\n{paired(log, lines or {})}")
-    made = Cubin(made_code, arch, str(chosen), resources(log, entry), without_account(log))
-    head = {"kind": "cubin", "entry": entry, "options": options, "arch": arch, "compiler": made.compiler,
-            "resources": asdict(made.resources), "log": made.log}
-    runtime.cache.store(name, head, made.code)
+    made = Cubin(made_code, arch, str(chosen), resources(log, entry), without_account(log), name)
+    keep(made, entry, options)
     return made
+
+
+def keep(cubin: Cubin, entry: str, options: Sequence[str]) -> None:
+    """Put machine code into the cache of this machine, under the key that it was looked for with."""
+    runtime.cache.store(cubin.key, {"kind": "cubin", "entry": entry, "options": list(options), "arch": cubin.arch, "compiler": cubin.compiler,
+                                    "resources": asdict(cubin.resources), "log": cubin.log}, cubin.code)
 
 
 # ---- the compiler's name without the compiler ------------------------------------------------------------------------

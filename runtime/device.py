@@ -22,7 +22,7 @@ _devices: dict[int, Device] = {}
 class Device:
     """One GPU of this process.
 
-    `arch` is what to compile for, `shared_limit` the bytes of shared memory that a block may have, `processors` how many
+    `name` is its maker's, `arch` what to compile for, `shared_limit` the bytes of shared memory that a block may have, `processors` how many
     multiprocessors there are.
     """
 
@@ -30,6 +30,7 @@ class Device:
         driver = pycuda_driver()
         self.ordinal = ordinal
         handle = driver.Device(ordinal)
+        self.name: str = handle.name()
         major, minor = handle.compute_capability()
         self.arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         told = driver.device_attribute

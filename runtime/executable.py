@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codegen.architecture import check
-from runtime.compiler import compile_cubin
+from runtime.compiler import Cubin, compile_cubin
 from runtime.compiler_log import Resources
 from runtime.device import device
 from tracer.errors import CompileError, LaunchError
@@ -58,17 +58,29 @@ def compile(kernel: Any, arch: str | None = None, options: Sequence[str] = ()) -
 
     Raises `CompileError`; also where `arch` lacks an operation of the kernel, and where it is None and there is no GPU to take it from.
     """
-    if arch is None:
-        try:
-            arch = device(0).arch
-        except LaunchError as problem:
-            raise CompileError(f"no GPU to take the architecture from ({problem}); name one: compile(arch=\"sm_90a\")") from problem
+    arch = arch or default_arch()
     check(kernel.half, arch)
     made: Executable | None = kernel.memo.get(("executable", arch, *options))
     if made is None:
         cuda = kernel.cuda
-        cubin = compile_cubin(cuda.text, cuda.entry, arch, cuda.lines, options)
-        made = Executable(kernel, cubin.code, arch, cuda.text, cuda.entry, cubin.compiler, cubin.resources, cubin.log,
-                          tuple(options))
-        kernel.memo[("executable", arch, *options)] = made
+        made = adopt(kernel, arch, options, compile_cubin(cuda.text, cuda.entry, arch, cuda.lines, options))
     return made
+
+
+def adopt(kernel: Any, arch: str, options: Sequence[str], cubin: Cubin) -> Executable:
+    """The executable of `kernel` whose machine code is `cubin`; `compile` gives the same one from now on."""
+    key = ("executable", arch, *options)
+    if key not in kernel.memo:
+        cuda = kernel.cuda
+        kernel.memo[key] = Executable(kernel, cubin.code, arch, cuda.text, cuda.entry, cubin.compiler, cubin.resources, cubin.log,
+                                      tuple(options))
+    made: Executable = kernel.memo[key]
+    return made
+
+
+def default_arch() -> str:
+    """The architecture of the first GPU. Raises `CompileError` where there is none."""
+    try:
+        return device(0).arch
+    except LaunchError as problem:
+        raise CompileError(f"no GPU to take the architecture from ({problem}); name one: compile(arch=\"sm_90a\")") from problem

@@ -12,10 +12,10 @@ _WIDTH = 40
 
 
 class Progress:
-    """Counts blocks of `total` as they start. Draws nothing on what is no terminal."""
+    """Counts blocks, or what `unit` says, of `total` as they start. Draws nothing on what is no terminal."""
 
-    def __init__(self, name: str, total: int, stream: TextIO | None = None) -> None:
-        self.name, self.total = name, total
+    def __init__(self, name: str, total: int, stream: TextIO | None = None, unit: str = "blocks") -> None:
+        self.name, self.total, self.unit = name, total, unit
         self.stream = stream if stream is not None else sys.stderr
         self.started, self.shown = 0, False
         self.next = time.monotonic() + _PATIENCE if self.stream is not None and self.stream.isatty() else float("inf")
@@ -42,4 +42,4 @@ class Progress:
 
     def _text(self, done: int) -> str:
         filled = _WIDTH * done // max(self.total, 1)
-        return f"{self.name} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{self.total} blocks"
+        return f"{self.name} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{self.total} {self.unit}"

@@ -68,6 +68,8 @@ def test_the_narrow_floats_keep_their_names(name, code, bits):
     values = np.arange(4).astype(getattr(ml_dtypes, name))
     array = array_of(Exporter(values, code, bits))
     assert (array.dtype, array.itemsize, array.shape, array.strides, array.kind) == (name, 1 if bits <= 8 else 2, (4,), (1,), DLPACK)
+    if name == "float4_e2m1fn":       # which kernels take packed, two a byte
+        return
     view = storage_view(array, 0, 4)
     assert view.dtype == values.dtype
     view[2] = 0.5

@@ -257,4 +257,6 @@ def test_a_forked_child_is_told_so(monkeypatch):
 
 
 def test_the_public_names():
-    assert runtime.__all__ == ["Executable", "call", "compile", "simulate"]
+    assert runtime.__all__ == ["Checks", "Executable", "Trial", "Tuned", "call", "compile", "compile_many", "pack_float4", "simulate",
+                               "tune", "unpack_float4"]
+    assert all(hasattr(runtime, name) for name in runtime.__all__)
