@@ -281,9 +281,9 @@ def _congruence(S: Engine, n: Int) -> tuple[int, int]:
 
 
 def divides(S: Engine, k: int, n: Int) -> bool:
-    """Provably `n % k == 0`."""
+    """Provably `n % k == 0`; of k = 0, never."""
     m, r = congruence(S, n)
-    return m % k == 0 and r % k == 0
+    return k != 0 and m % k == 0 and r % k == 0
 
 
 # ---- sign --------------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class _Search:
             if f.op is FLOORDIV:
                 x, e = f.args
                 others = _without(factors[:i] + factors[i + 1:], e)
-                if others is not None and (e.op is not CONST or c % e.value == 0) and interval(S, e)[0] >= 1:
+                if others is not None and interval(S, e)[0] >= 1 and (e.op is not CONST or c % e.value == 0):
                     # e*(x // e) lies in x - e + 1 .. x
                     inner = x if c < 0 else add(sub(x, e), const(1))
                     k = c // e.value if e.op is CONST else c
