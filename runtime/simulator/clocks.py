@@ -28,6 +28,7 @@ LAST_TIME = (1 << TIME_BITS) - 1
 WARP = 32
 ACTOR = 1 << 34         # asynchronous operations are numbered from here, behind all threads
 RANK = {"cta": 0, "cluster": 1, "gpu": 2, "": 2, "sys": 3}
+ANYWHERE = 4            # the rank of an operation's end: whoever waits for it at a barrier of its own knows it
 
 
 class Clock(NamedTuple):
@@ -298,7 +299,7 @@ class Order:
             return
         row, listed = int(slots[0]) // self.threads, slots.tolist()
         for sender, parcel in entries.items():
-            if min(sender.rank, rank) < self.distance(sender.row, row):
+            if sender.rank != ANYWHERE and min(sender.rank, rank) < self.distance(sender.row, row):
                 self.out_of_reach.add((sender.row, row))
                 continue
             self._learn(listed, parcel.known)
@@ -373,7 +374,7 @@ class Order:
         if key is not None and key is not operation:
             actor = self.actors[operation]
             done = frozenset(range(actor.first, actor.first + max(1, len(actor.issuers))))
-            _add(self.kept.setdefault(key, {}), {Sender(row, RANK["sys"]): Parcel(Clock(actor.known.rows, actor.known.actors | done), actor.proxied)})
+            _add(self.kept.setdefault(key, {}), {Sender(row, ANYWHERE): Parcel(Clock(actor.known.rows, actor.known.actors | done), actor.proxied)})
 
 
 def _add(entries: Entries, more: Entries) -> None:

@@ -77,8 +77,8 @@ def _three(linear: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def _value(memory: Memory, byte: int, one: Accused) -> str:
-    """The value stored; of a load, what is there."""
-    if one.buffer is None or one.kind == "atomic":
+    """The value stored; of a load, what is there. Of an operation it is not known when it comes."""
+    if one.buffer is None or one.kind == "atomic" or one.engine:
         return ""
     storage = one.buffer.dtype.cell
     raw = one.stored
