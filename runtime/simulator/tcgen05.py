@@ -85,7 +85,7 @@ def _issue(agent: Agent, frame: Frame, node: Node, tensor: Tensor, work: Work) -
         if foreign.any():
             fail(agent, frame, node, f"warp {int(users[foreign][0])} moved the same cells by ld or st, and ran no tcgen05.fence::before_thread_sync "
                   "since: write T.ptx.tcgen05.fence__before_thread_sync() there, between its wait and the barrier")
-        if tensor.released[cells.lanes, cells.columns].max() > tensor.fenced.get(agent, -1):
+        if tensor.released[cells.lanes, cells.columns].max() > tensor.fenced.get(agent, 0):
             fail(agent, frame, node, "another warp has moved the same cells by ld or st, and this one ran no tcgen05.fence::after_thread_sync "
                   "since: write T.ptx.tcgen05.fence__after_thread_sync() behind the barrier")
     pending = tensor.pending()

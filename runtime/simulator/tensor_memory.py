@@ -102,25 +102,29 @@ def text_of(address: int) -> str:
 
 
 class Cells(NamedTuple):
-    """For each of a warp's 32 threads and each register the cell (lane, column) that tcgen05.ld and st move, from lane and column 0 on."""
+    """For each of a warp's 32 threads and each register the cell (lane, column) that tcgen05.ld and st move, from lane and column 0 on.
+
+    Arrays (32, registers), or (32, registers, 2) where a register holds the low halves of two neighbouring columns.
+    """
 
     lanes: Array
     columns: Array
 
 
 @lru_cache(maxsize=256)
-def cells_of(shape: str, num: int, half: int = 0) -> Cells:
-    """The cells of tcgen05.ld / st `.{shape}.x{num}`: (32, registers) each. `half`: columns from the first half of 16x32bx2 to the second."""
+def cells_of(shape: str, num: int, half: int = 0, packed: bool = False) -> Cells:
+    """The cells of tcgen05.ld / st `.{shape}.x{num}`, `packed` with .pack::16b or .unpack::16b. `half`: columns from the first half of 16x32bx2
+    to the second."""
     row = TMEM_SHAPES[shape]
     size = (row.rows, row.columns * num)
     lanes, columns = np.indices(size)
     place = tmem_registers(shape, num).apply(lanes, columns, shape=size)
     thread, register = (np.broadcast_to(np.asarray(place.get(axis, 0)), size) for axis in ("laneid", "m"))
     found = Cells(*(np.empty((WARP_LANES, int(register.max()) + 1), np.intp) for _ in range(2)))
-    if shape == "16x32bx2":
-        columns = columns % num + columns // num * half
+    parts = 2 if packed else 1
+    columns = columns % num * parts + columns // num * half if shape == "16x32bx2" else columns * parts
     found.lanes[thread, register], found.columns[thread, register] = lanes, columns
-    return found
+    return Cells(found.lanes[..., None], found.columns[..., None] + np.arange(2)) if packed else found
 
 
 @lru_cache(maxsize=64)

@@ -37,7 +37,9 @@ def _alloc(c: Compiler, node: Node) -> tuple[Run, bool]:
                 start = tensor.memory.allocate(wanted, node)
             except Unusable as why:
                 fail(agent, frame, node, str(why))
-            found.extend([] if start is None else [start])
+            if start is not None:
+                found.append(start)
+                tensor.forget(start, wanted)
             return bool(found)
 
         if not ready():
@@ -95,9 +97,7 @@ def _relinquish(c: Compiler, node: Node) -> tuple[Run, bool]:
 def _moved(agent: Agent, frame: Frame, node: Node, tensor: Tensor, address: int) -> Cells:
     """The cells of a ld or st, (32, registers) each, or (32, registers, 2) where two columns share a register."""
     attrs = node.attrs
-    lanes, columns = cells_of(attrs["shape"], attrs["num"], attrs.get("offset", 0))
-    if attrs.get("pack") or attrs.get("unpack"):
-        lanes, columns = lanes[..., None], 2 * columns[..., None] + np.arange(2)
+    lanes, columns = cells_of(attrs["shape"], attrs["num"], attrs.get("offset", 0), bool(attrs.get("pack") or attrs.get("unpack")))
     cells = Cells(lane_of(address) + lanes, column_of(address) + columns)
     slab = agent.first // WARP % 4 * WARP
     if cells.lanes.min() < slab or cells.lanes.max() >= slab + WARP:
@@ -118,7 +118,7 @@ def _check_order(agent: Agent, frame: Frame, node: Node, tensor: Tensor, cells: 
     if (moved := tensor.unwaited(cells, writes)) is not None:
         fail(agent, frame, node, f"{moved.node.op.name} at {moved.node.location} still moves these cells: write tcgen05.wait::"
               f"{'ld' if moved.values is None else 'st'} behind it")
-    if tensor.finished[cells.lanes, cells.columns].max() > tensor.fenced.get(agent, -1):
+    if tensor.finished[cells.lanes, cells.columns].max() > tensor.fenced.get(agent, 0):
         fail(agent, frame, node, "an mma or cp has written these cells, and the warp ran no tcgen05.fence::after_thread_sync behind its wait: write "
               "T.ptx.tcgen05.fence__after_thread_sync() between the wait for the mbarrier and this")
 

@@ -86,6 +86,11 @@ class Tensor:
         self.work = [work for work in self.work if not work.landed]
         return self.work
 
+    def forget(self, start: int, columns: int) -> None:
+        """These columns are a new allocation."""
+        which = slice(start, start + columns)
+        self.finished[:, which], self.released[:, which], self.user[:, which] = 0, 0, -1
+
     def check(self, cells: Cells) -> None:
         """Raise Unusable unless these cells exist and are allocated."""
         self.memory.check(cells.lanes, cells.columns)
