@@ -83,7 +83,7 @@ def host_function(kernel: Any) -> Callable[..., Any]:
             "number_of": arguments.number_of, "what": arguments.what, "held": arguments.held, "overlap": arguments.overlap,
             "narrow": narrow,
             "strides_differ": arguments.strides_differ, "indices_fit": index_check(half), "LaunchShape": LaunchShape,
-            "check_wide_indices": wide_index_check(kernel), "truncdiv": _truncdiv, "truncmod": _truncmod,
+            "check_wide_indices": wide_index_check(kernel), "truncdiv": truncdiv, "truncmod": truncmod,
             **{name: getattr(errors, name) for name in host.HELPERS if name.endswith("Error")},
         }
         exec(_host_code(kernel), helpers)
@@ -101,12 +101,14 @@ def _host_code(kernel: Any) -> CodeType:
     return made
 
 
-def _truncdiv(a: int, b: int) -> int:
+def truncdiv(a: int, b: int) -> int:
+    """C's division of ints."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def _truncmod(a: int, b: int) -> int:
-    return a - b * _truncdiv(a, b)
+def truncmod(a: int, b: int) -> int:
+    """C's remainder of ints."""
+    return a - b * truncdiv(a, b)
 
 
 # ---- the simulator -----------------------------------------------------------------------------------------------------

@@ -263,6 +263,11 @@ class Kernel:
             import runtime
             runtime.call(self, args, stream)
 
+    def as_torch_op(self, name: str, outputs: Sequence[str] = ()) -> Any:
+        """Register the kernel as the PyTorch operation `name` ("library::operation"), which makes `outputs` itself and returns them."""
+        from runtime.torch_op import as_torch_op
+        return as_torch_op(self, name, outputs)
+
     def simulate(self, *args: Any, checks: Any = True, grid: Any = None) -> Any:
         """Run on the simulator and return its report: what it executed, moved and waited for, by Python line.
 
