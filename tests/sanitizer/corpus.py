@@ -33,6 +33,7 @@ class Planted:
     buffer: str
     arguments: Callable[[], list[Any]]
     checks: Checks | bool = True
+    marks: tuple[str, ...] = (MARK,)
 
     @property
     def name(self) -> str:
@@ -46,20 +47,21 @@ class Planted:
         """`file:line` of every marked line, the file by its last part, as messages before the run give it."""
         lines, start = inspect.getsourcelines(self.fn)
         file = os.path.basename(self.fn.__code__.co_filename)
-        return [f"{file}:{start + k}" for k, line in enumerate(lines) if MARK in line]
+        return [f"{file}:{start + k}" for k, line in enumerate(lines) if any(mark in line for mark in self.marks)]
 
 
 CORPUS: list[Planted] = []
 
 
 def planted(number: int, error: type[Exception] | tuple[type[Exception], ...], buffer: str, *arguments: Any,
-            checks: Checks | bool = True) -> Callable[[Any], Any]:
-    """Add the decorated kernel to the corpus. `arguments`: arrays (copied for each run) and scalars, or functions that make them."""
+            checks: Checks | bool = True, marks: tuple[str, ...] = (MARK,)) -> Callable[[Any], Any]:
+    """Add the decorated kernel to the corpus. `arguments`: arrays (copied for each run) and scalars, or functions that make them; `marks`:
+    the comments behind the lines that the message must have."""
     def made() -> list[Any]:
         return [a() if callable(a) else a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
 
     def add(fn: Any) -> Any:
-        CORPUS.append(Planted(number, fn, error, buffer, made, checks))
+        CORPUS.append(Planted(number, fn, error, buffer, made, checks, marks))
         return fn
     return add
 
