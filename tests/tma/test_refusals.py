@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from symbolic.layout import S, TileLayout
+from symbolic.layout.shared import mma_shared_layout
 from tracer import T, trace
 from tracer.errors import (
     ArgumentValueError,
@@ -105,6 +106,22 @@ def using(body, box=(8, 32), dtype="float32"):
 def test_copies(body, message):
     with pytest.raises(TraceError, match=message):
         trace(using(body))
+
+
+@pytest.mark.parametrize(("layout", "swizzle", "laid"), [
+    (None, "128B", "swizzle=\"none\""), ("128B", "none", "swizzle=\"128B\""), ("64B", "128B", "swizzle=\"64B\""),
+    (TileLayout(S[(8, 64):(72, 1)]), "none", "a layout of its own"), (TileLayout(S[(8, 64):(1, 8)]), "128B", "a layout of its own")])
+def test_a_tile_that_is_laid_out_otherwise(layout, swizzle, laid):
+    def kernel(A: T.Buffer((64, 64), "float16")):
+        boxes = T.tensor_map(A, (8, 64), swizzle=swizzle)
+        T.device_entry()
+        T.thread_id([32])
+        made = mma_shared_layout("float16", layout, (8, 64)) if isinstance(layout, str) else layout
+        tile = T.alloc_shared((8, 64), "float16", layout=made, align=1024)
+        T.tma.store(boxes, (0, 0), tile)
+
+    with pytest.raises(TraceError, match=f"T.tma.store: 'tile' is laid out with {laid}, the map of 'A' with swizzle=\"{swizzle}\""):
+        trace(kernel)
 
 
 # ---- at the call

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from symbolic import integers as si
+from symbolic.layout.swizzle import ComposeLayout
+from tracer import ir
 from tracer import operations as ops
-from tracer.addressing import product
+from tracer.addressing import axis_strides, product, row_major
 from tracer.buffers import Buffer, address_of
 from tracer.dtypes import DType
 from tracer.extents import symbolic_text
@@ -25,6 +27,9 @@ REDUCTIONS = {
     "max": "uint32 int32 uint64 int64 float16 bfloat16", "inc": "uint32", "dec": "uint32",
     "and": "int32 uint32 int64 uint64", "or": "int32 uint32 int64 uint64", "xor": "int32 uint32 int64 uint64",
 }
+
+
+PIECE = 16      # bytes that a swizzle keeps together
 
 
 def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask: Any = None) -> None:
@@ -118,7 +123,25 @@ def _shared(place: Any, tensor_map: Any, what: str, recorder: Recorder) -> Value
     if recorder.known.prove(si.eq(count, si.const(elements))) is not True:
         recorder.fail(f"T.tma.{what}: {decl.name or 'the slice'!r} has {symbolic_text(count, recorder)} elements, a box of the map of "
                       f"{tensor_map.buffer!r} has {elements}: {tensor_map.box_shape}")
+    laid = _swizzle_of(decl)
+    if laid != wanted.swizzle:
+        how = "a layout of its own" if laid is None else f"swizzle=\"{laid}\""
+        recorder.fail(f"T.tma.{what}: {decl.name or 'the slice'!r} is laid out with {how}, the map of {tensor_map.buffer!r} with "
+                      f"swizzle=\"{wanted.swizzle}\", so elements would not lie where they are looked for. Lay it out as the map does (none: dense; "
+                      "else pool.alloc_tcgen05_mma_AB(..., swizzle_mode=...)), or pass a pointer to memory that you index yourself")
     return place.ptr_to([0] * len(decl.shape))
+
+
+def _swizzle_of(decl: ir.Buffer) -> str | None:
+    """How a buffer's rows are permuted, in the words of a tensor map; None for a layout that no box has."""
+    while decl.window is not None:
+        decl = decl.window.base
+    layout = decl.layout
+    if isinstance(layout, ComposeLayout):
+        xor = layout.swizzle
+        pieces = (1 << xor.per_element) * decl.dtype.bytes == PIECE and xor.atom_len == 3 and xor.swizzle_inner
+        return {1: "32B", 2: "64B", 3: "128B"}.get(xor.swizzle_len) if pieces else None
+    return "none" if layout is None or axis_strides(decl.shape, layout) == row_major(decl.shape) else None
 
 
 def _check_elements(place: Buffer, given: DType, wanted: DType, what: str, recorder: Recorder) -> None:
