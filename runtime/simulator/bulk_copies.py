@@ -15,7 +15,7 @@ import numpy as np
 from runtime.simulator.addresses import Located
 from runtime.simulator.agent import Agent
 from runtime.simulator.atomics import RULES
-from runtime.simulator.copies import finish, groups_of
+from runtime.simulator.copies import finish, groups_of, tell_waited
 from runtime.simulator.engines import Groups
 from runtime.simulator.events import AsyncOperation, Touch
 from runtime.simulator.frames import Array, Frame
@@ -173,8 +173,8 @@ def _wait_group(c: Compiler, node: Node) -> tuple[Run, bool]:
             return
         for member in members:
             agent.engines.read(member.operation)
-            for observer in agent.observers:
-                observer.acquire(agent.numbers(frame), ("read", member.operation), node, "cta")
+            if member.operation.reading is not None:
+                tell_waited(agent, member, node, member.operation.reading)
 
     return run, False
 

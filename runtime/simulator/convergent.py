@@ -54,7 +54,7 @@ def _shuffle(c: Compiler, node: Node) -> tuple[Run, bool]:
     return run, False
 
 
-@statement(op.FUNC_CALL, op.ADDRESS_OF)
+@statement(op.FUNC_CALL)
 def _foreign(c: Compiler, node: Node) -> tuple[Run, bool]:
     name = node.attrs.get("name", node.op.name)
     raise NotSupportedError(

@@ -102,8 +102,15 @@ def finish(agent: Agent, members: list[Member], node: Node) -> None:
     """Let these operations land: the lanes have waited for them."""
     for member in members:
         agent.engines.land(member.operation)
-        for observer in agent.observers:
-            observer.acquire(numbers_of(agent, member.lanes), member.operation, node, "cta")
+        tell_waited(agent, member, node, member.operation)
+        if member.operation.reading is not None:
+            tell_waited(agent, member, node, member.operation.reading)
+
+
+def tell_waited(agent: Agent, member: Member, node: Node, key: AsyncOperation) -> None:
+    """The lanes of `member` have waited for an operation, or for its reading."""
+    for observer in agent.observers:
+        observer.acquire(numbers_of(agent, member.lanes), key, node, "cta")
 
 
 def numbers_of(agent: Agent, lanes: Array) -> Array:

@@ -6,7 +6,7 @@ what was there before. With a `seed` operations land, and warps take their turns
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
@@ -31,12 +31,21 @@ class Engines:
     def issue(self, operation: AsyncOperation) -> None:
         """Hand an operation over; it lands some time later."""
         self.pending[operation] = None
-        for observer in self.observers:
-            observer.issue(operation, operation.threads)
-            for touch in operation.touches:
-                observer.access(touch)
+        if self.observers:
+            self._tell_issue(operation)
         if self.random is not None and self.random.random() < 0.3:
             self.land(operation)
+
+    def _tell_issue(self, operation: AsyncOperation) -> None:
+        actors = [operation]
+        if operation.reads_apart:
+            operation.reading = AsyncOperation(operation.node, operation.threads)
+            actors = [operation.reading, operation]
+        for observer in self.observers:
+            for actor in actors:
+                observer.issue(actor, actor.threads)
+            for touch in operation.touches:
+                observer.access(touch if touch.kind != "load" else replace(touch, actor=actors[0]))
 
     def land(self, operation: AsyncOperation) -> None:
         """Let it happen now, behind those that must come first."""
@@ -44,6 +53,7 @@ class Engines:
             return
         for earlier in operation.after:
             self.land(earlier)
+        self.read(operation)
         operation.landed = True
         self.pending.pop(operation, None)
         operation.land()
@@ -64,6 +74,9 @@ class Engines:
                 self.land(earlier)
             operation.read()
             operation.was_read = True
+            if operation.reading is not None:
+                for observer in self.observers:
+                    observer.land(operation.reading, operation.reading)
 
     def land_one(self) -> bool:
         """The oldest (with a seed: any) operation under way; False where there is none."""

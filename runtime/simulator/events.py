@@ -69,9 +69,15 @@ class AsyncOperation:
     own: bool = False
     landed: bool = False
     was_read: bool = False      # `read` was called
+    reading: AsyncOperation | None = None       # the part that reads, told as an actor of its own where it can end before the rest
 
     def read(self) -> None:
         """Take what it reads, so that the source may be written again; `land` comes later. May be called again, then does nothing."""
+
+    @property
+    def reads_apart(self) -> bool:
+        """True where the reading can end before the rest: a subclass then has its own `read`."""
+        return type(self).read is not AsyncOperation.read
 
     def land(self) -> None:
         """Do it (what `read` did not do yet). Called once."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from runtime.simulator.addresses import RANK_SHIFT
 from runtime.simulator.agent import Agent, Wait, line
 from runtime.simulator.events import AsyncOperation
 from runtime.simulator.frames import Array, Frame, Value
@@ -150,8 +151,8 @@ class BarrierOperand:
         """Each thread's byte in the space, flat."""
         found = self.pointer.locate(agent, frame, BYTES, BYTES)
         if agent.observers and self.told:
-            order = "relaxed" if self.told == "atomic" else ""
-            scope = self.node.attrs.get("scope", "cta") if order else ""
+            # Operations on an mbarrier exclude each other whatever their scope, which is that of the order they make.
+            order, scope = ("relaxed", "sys") if self.told == "atomic" else ("", "")
             for observer in agent.observers:
                 observer.access(touch(agent, frame, self.pointer, found, self.told, BYTES, order=order, scope=scope))
         return found.start
@@ -314,12 +315,24 @@ class WaitOperands:
 
     def each(self, agent: Agent, frame: Frame) -> list[Awaited]:
         values = _numbers(frame, self.value(agent, frame))
+        self._check_own(agent, frame)
         found = []
         for barrier, positions in self.bar.each(agent, frame):
             mine = values[positions]
             kinds = [int(mine[0])] if (mine == mine[0]).all() else dict.fromkeys(mine.tolist())
             found += [self.awaited(agent, frame, barrier, value, positions[mine == value]) for value in kinds]
         return found
+
+    def _check_own(self, agent: Agent, frame: Frame) -> None:
+        """Raise MBarrierError for an mbarrier of another block."""
+        if self.bar.pointer.access is not None:
+            return
+        assert agent.resident is not None
+        ranks = self.bar.pointer.address(agent, frame).reshape(frame.shape) >> RANK_SHIFT
+        foreign = ranks != agent.resident.rank
+        if foreign.any():
+            agent.fail(MBarrierError, f"{self.node.op.name}: waits for an mbarrier of the block of rank {int(ranks[foreign][0])}; a block waits for "
+                       "its own only, others arrive at it", frame, foreign, self.node)
 
     def _by_parity(self, agent: Agent, frame: Frame, barrier: MBarrier, parity: int, positions: Array) -> Awaited:
         if parity not in (0, 1):

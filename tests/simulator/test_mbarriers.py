@@ -178,7 +178,11 @@ def test_initialised_twice() -> None:
 
 
 def test_counts() -> None:
-    assert "s[0] is given a count of 0; it is between 1 and 1048575" in said(lambda s: init(s, 0))
+    def none(s: Any) -> None:
+        zero = T.local_scalar("uint32", 0)
+        T.ptx.mbarrier.init.shared.b64(s.ptr_to([0]), zero)
+
+    assert "s[0] is given a count of 0; it is between 1 and 1048575" in said(none)
     assert "5 arrivals at s[0], which waits for 4 of 4 arrivals (phase 0): more than the 4 that mbarrier.init gave it at" in said(
         lambda s: [init(s, 4), arrive(s, 5)])
     assert "1 arrivals at s[0], which waits for 64 bytes (phase 0): more than the 1 that mbarrier.init gave it at" in said(
