@@ -1,13 +1,14 @@
 """Every Python block of the README and the guide runs, in order, in one namespace a document."""
 
 import doctest
+import linecache
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "docs/guide.md"]
+DOCUMENTS = ["README.md", "docs/guide.md", "docs/profile.md"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -24,7 +25,9 @@ def test_code_blocks_run(name):
             assert runner.failures == 0, "".join(report)
             namespace.update(test.globs)
         else:
-            exec(compile(block, f"{name} block {number}", "exec"), namespace)
+            where = f"{name} block {number}"
+            linecache.cache[where] = len(block), None, block.splitlines(keepends=True), where       # reports show source lines
+            exec(compile(block, where, "exec"), namespace)
 
 
 def test_error_classes_run_as_doctests():

@@ -1,7 +1,7 @@
 """What a warp's access costs, from its index alone: sectors of global memory, passes through the banks of shared memory.
 
-The part of the index that depends on the thread is evaluated for every warp of a block; what is the same for all of them only shifts the
-whole, by a multiple of a sector where that is provable, else by anything that the element's size allows.
+The part of the index that depends on the thread is evaluated for every warp of a block; what is the same for a warp's threads only shifts
+the whole, by a multiple of a sector where that is provable, else by anything that the element's size allows.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ def _cost(unit: str, what: str, access: FlatAccess, threads: Threads, lowered: L
         return Cost(unit, what, 0, 0, 0, found.format(text(access.index, names)), node.location)
     own, rest = found
     start, active = _warps(own * element, threads.count)
-    shifts = _shifts(rest, element, SECTOR if unit == "sectors" else WORD, facts)
+    unit_bytes = SECTOR if unit == "sectors" else WORD
+    shifts = _shifts(rest, element, unit_bytes, facts)
     pieces = [(at, min(_MOVE, size - at)) for at in range(0, size, _MOVE)]
     costs = [_of(unit, start + shift + at, piece, active) for shift in shifts for at, piece in pieces]
     least, most = min(int(taken.min()) for taken, _ in costs), max(int(taken.max()) for taken, _ in costs)
-    reason = f"depends on {text(rest, names)}" if len(shifts) > 1 and least != most else ""
+    reason = f"depends on {text(facts.simplify(rest % (unit_bytes // element)), names)}" if len(shifts) > 1 and least != most else ""
     return Cost(unit, what, least, most, max(int(fewest.max()) for _, fewest in costs), reason, node.location)
 
 
@@ -75,16 +76,24 @@ def _in_block(index: Int, threads: Threads, turns: frozenset[Int]) -> tuple[Arra
     rest: dict[Int, int] = {}
     for term, c in si.terms_of(index).items():
         symbols = si.free_symbols(term)
-        alike = [s in turns or threads.is_uniform(s) for s in symbols]
-        if all(alike):
-            rest[term] = c
-        elif all(map(threads.is_thread, symbols)):
+        alike = [s in turns or threads.is_uniform(s) or _same_in_a_warp(threads.indices.get(s)) for s in symbols]
+        if all(map(threads.is_thread, symbols)):
             own[term] = c
+        elif all(alike):
+            rest[term] = c
         elif all(same or threads.is_thread(s) for s, same in zip(symbols, alike)):
             return "in {} the thread's stride is no number"
         else:
             return "{} depends on more than the thread"
     return threads.over_threads(si.make_sum(own), {})[1], si.make_sum(rest, si.constant_of(index))
+
+
+def _same_in_a_warp(index: Array | None) -> bool:
+    """True for `threadIdx.y` in blocks of 32 x 8 threads."""
+    if index is None or len(index) % LANES:
+        return False
+    rows = index.reshape(-1, LANES)
+    return bool((rows == rows[:, :1]).all())
 
 
 def _shifts(rest: Int, element: int, unit: int, facts: Facts) -> list[int]:
