@@ -168,9 +168,9 @@ def test_counts_that_differ_arrivals_twice_and_wrong_numbers() -> None:
     assert said(two(lambda: [T.ptx.bar.arrive(1, 64), T.ptx.bar.arrive(1, 64)], lambda: None)) == (
         "ptx.bar.arrive: the warp arrives at barrier 1 a second time before it is complete (barrier 1, at which 32 of 64 threads have arrived)\n"
         "  in block (0, 0, 0), warp 0, first at test_machine.py\n  at test_machine.py")
-    assert said(kernel(lambda tx: T.ptx.bar.sync(16, 64))) == (
+    assert said(kernel(lambda tx: T.ptx.bar.sync(tx // 64 + 16, 64))) == (
         "ptx.bar.sync: there is no barrier 16; a block has 0 to 15\n  in block (0, 0, 0), warp 0\n  at test_machine.py")
-    assert said(kernel(lambda tx: T.ptx.bar.sync(1, 48))) == (
+    assert said(kernel(lambda tx: T.ptx.bar.sync(1, tx // 64 + 48))) == (
         "ptx.bar.sync: a count of 48 threads; it is a multiple of 32 from 32 to the block's 64\n  in block (0, 0, 0), warp 0\n  at test_machine.py")
     assert said(kernel(lambda tx: T.ptx.bar.sync(tx % 2, 64))) == (
         "ptx.bar.sync: the barrier differs between the threads of a warp: 0, 1\n  in block (0, 0, 0), warp 0\n  at test_machine.py")
