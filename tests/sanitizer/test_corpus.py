@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.sanitizer import arithmetic, asynchronous, bounds, flags, races, synchronisation  # noqa: F401  (they fill the corpus)
+from tests.sanitizer import arithmetic, asynchronous, bounds, flags, races, synchronisation, tensor_cores  # noqa: F401  (they fill the corpus)
 from tests.sanitizer.corpus import CORPUS, Planted
 from tracer.errors import ArgumentError
 
