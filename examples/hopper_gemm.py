@@ -57,7 +57,7 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
         with T.If((warp == 0) & T.cuda.elect_sync()):
             for k in T.serial(K // BK):
                 s = k % STAGES
-                T.cuda.mbarrier_wait(empty.ptr_to([s]), (k // STAGES % 2) ^ 1)       # the first time round they are empty
+                T.cuda.mbarrier_wait(empty.ptr_to([s]), (k // STAGES % 2) ^ 1, scope="cluster")      # empty the first time round
                 T.ptx.mbarrier.arrive.expect_tx.shared.b64(full.ptr_to([s]), (BM + BN) * BK * 2)
                 T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), full.ptr_to([s]))
                 T.tma.load(b[s, rank * part:rank * part + part, 0:BK], b_map, (n0 + rank * part, k * BK), full.ptr_to([s]),

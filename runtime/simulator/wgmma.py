@@ -7,7 +7,7 @@ reads its operands through their descriptors then, and A and the accumulator fro
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -143,6 +143,19 @@ class Queue:
         return [product for group in self.groups for product in group] + self.open
 
 
+class Ended(NamedTuple):
+    """Tells all who wait for a product that it has ended, whichever of the warpgroup's threads they are."""
+
+    product: Product
+
+    @property
+    def key(self) -> Hashable:
+        return ("wgmma", self.product)
+
+    def complete(self, operation: AsyncOperation) -> None:
+        """There is no barrier to tell it to."""
+
+
 class Warpgroup:
     """Four warps of a block that issue wgmma together."""
 
@@ -170,6 +183,7 @@ class Warpgroup:
             del self.products[queue.issued]
             product.begin()
             product.after = () if self.last is None or self.last.landed else (self.last,)
+            product.completions = (Ended(product),)
             self.last = product
             self.block.cluster.engines.issue(product)
         queue.issued += 1
@@ -321,7 +335,7 @@ def _wait(c: Compiler, node: Node) -> tuple[Run, bool]:
         for product in due:
             agent.engines.land(product)
             for observer in agent.observers:
-                observer.acquire(agent.numbers(frame), product, node, "cta")
+                observer.acquire(agent.numbers(frame), Ended(product).key, node, "cta")
         del queue.groups[:cut]
         _release(agent, queue.pending())
         return frame
