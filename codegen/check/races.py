@@ -50,6 +50,8 @@ def races(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
 
 def _beyond(lowered: Lowered, storage: Storage) -> str:
     """Why indices and barriers of the block alone do not tell; "" where they do."""
+    if storage.dtype.packed:
+        return "its elements share bytes"
     for node in lowered.function.device.walk():
         if ins.is_instruction(node.op) and node.op.effect & Effect.WAIT:
             return f"{node.op.name} orders threads, which only a run follows"

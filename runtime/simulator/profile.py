@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +19,23 @@ from runtime.simulator.events import Observer, Touch
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import Memory, SharedMemory
 from symbolic.layout.traffic import LANES, SECTOR, passes, sectors
-from tracer.ir import Node
+from tracer.ir import Buffer, Node
 
 _MOVE = 16              # bytes: the widest move of one lane
 
 
+class Side(NamedTuple):
+    """One of the accesses of a statement: most have one, a copy has two."""
+
+    node: Node
+    kind: str                   # "load", "store" or "atomic"
+    scope: str                  # "global" or "shared"
+    buffer: Buffer | None
+
+
 @dataclass(slots=True)
 class Cost:
-    """What one statement's accesses cost so far.
+    """What the accesses of one side cost so far.
 
     `requests` of warps; `sectors` of 32 bytes that they moved and the `least_sectors` that hold the bytes asked for; `passes` through the
     banks of shared memory, the `least_passes` without conflicts, and the worst conflict (`ways`); `bytes` moved by engines.
@@ -65,13 +75,13 @@ class _Footprint:
 class Profile(Observer):
     """The costs of one run. `threads` is the number of threads of a block.
 
-    * `costs`: for each access the sums of what it cost.
+    * `costs`: for each side of a statement the sums of what it cost.
     * `waits`: for each barrier, and each wait for an mbarrier or a group, how often.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.costs: defaultdict[Node, Cost] = defaultdict(Cost)
+        self.costs: defaultdict[Side, Cost] = defaultdict(Cost)
         self.waits: defaultdict[Node, Wait] = defaultdict(Wait)
         self._footprints: dict[int, _Footprint] = {}
         self._rows: tuple[Array, _Rows] | None = None
@@ -89,8 +99,8 @@ class Profile(Observer):
     # ---- events
 
     def access(self, touch: Touch) -> None:
-        cost = self.costs[touch.node]
         shared = isinstance(touch.memory, SharedMemory)
+        cost = self.costs[Side(touch.node, touch.kind, "shared" if shared else "global", touch.buffer)]
         start = touch.start if touch.start.ndim > 1 else touch.start[:, None]
         if not shared:
             start = self._note(touch, start)
