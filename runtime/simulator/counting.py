@@ -44,10 +44,13 @@ def _access(node: Node, kind: str, count: int, costs: list[tuple[Side, Cost]]) -
 
 def _side(side: Side, count: int, cost: Cost) -> AccessCount:
     """One side of an instruction that is told its places by pointers or descriptors."""
-    name = side.buffer.name if side.buffer is not None else side.node.op.name
-    return _counted(name, side.buffer.scope if side.buffer is not None else side.scope, side.kind, side.node, 0, count, cost)
+    buffer = side.buffer
+    while buffer is not None and buffer.window is not None:
+        buffer = buffer.window.base         # a part that was cut out for this statement has no name of its own
+    name, scope = (buffer.name, buffer.scope) if buffer is not None else (side.node.op.name, side.scope)
+    return _counted(name, scope, side.kind, side.node, cost.asked // count if count else 0, count, cost)
 
 
 def _counted(name: str, scope: str, kind: str, node: Node, each: int, count: int, cost: Cost) -> AccessCount:
     return AccessCount(name, scope, kind, node.location, each, count, cost.requests, cost.sectors, cost.least_sectors, cost.passes,
-                       cost.least_passes, cost.ways, cost.bytes)
+                       cost.least_passes, cost.ways, cost.engine)

@@ -38,7 +38,8 @@ class Cost:
     """What the accesses of one side cost so far.
 
     `requests` of warps; `sectors` of 32 bytes that they moved and the `least_sectors` that hold the bytes asked for; `passes` through the
-    banks of shared memory, the `least_passes` without conflicts, and the worst conflict (`ways`); `bytes` moved by engines.
+    banks of shared memory, the `least_passes` without conflicts, and the worst conflict (`ways`); bytes `asked` for by threads, and bytes
+    moved by engines.
     """
 
     requests: int = 0
@@ -47,7 +48,8 @@ class Cost:
     passes: int = 0
     least_passes: int = 0
     ways: int = 0
-    bytes: int = 0
+    asked: int = 0
+    engine: int = 0
 
 
 @dataclass(slots=True)
@@ -105,8 +107,9 @@ class Profile(Observer):
         if not shared:
             start = self._note(touch, start)
         if touch.actor is not None and not touch.actor.own:
-            cost.bytes += start.size * touch.size
+            cost.engine += start.size * touch.size
             return
+        cost.asked += start.size * touch.size
         rows = self._rows_of(touch.threads)
         for piece in start.T:
             for at in range(0, touch.size, _MOVE):

@@ -14,6 +14,7 @@ from typing import Any
 
 from runtime.simulator.kinds import KINDS
 from runtime.simulator.roof import MACHINES, Roof, roof
+from symbolic.layout.banks import PASS_BYTES
 from tracer.ir import Location
 
 
@@ -144,7 +145,8 @@ class Report:
         """
         scale = self.sample[1] / self.sample[0] if self.sample else 1
         dram = (self.bytes_read + self.bytes_written) * scale
-        return roof(MACHINES[machine], dram, scale * sum(a.passes for a in self.accesses),
+        passes = sum(a.passes + (a.engine_bytes // PASS_BYTES if a.scope.startswith("shared") else 0) for a in self.accesses)
+        return roof(MACHINES[machine], dram, scale * passes,
                     {pipe: count * scale for pipe, count in self.arithmetic.items()})
 
     def lines(self) -> list[Line]:

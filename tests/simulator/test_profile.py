@@ -8,9 +8,11 @@ import re
 import time
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from examples import ampere_gemm, hopper_gemm
 from runtime.simulator.kinds import KINDS, arithmetic, kind_of
 from runtime.simulator.progress import Progress
 from runtime.simulator.roof import MACHINES, roof
@@ -120,6 +122,24 @@ def test_atomics() -> None:
     assert [(a.kind, a.requests, a.sectors) for a in report.accesses] == [("load", 2, 8), ("atomic", 2, 2)]
     assert (report.bytes_read, report.bytes_written) == (8 * 32 + 32, 32)
     assert report.kinds == {"memory": 64, "atomic": 64}
+
+
+def test_both_sides_of_copies_and_matrix_products() -> None:
+    """`cp.async` is an instruction of warps on both sides; what engines move passes them by."""
+    arrays = [np.ones((256, 64), ml_dtypes.bfloat16), np.ones((256, 64), ml_dtypes.bfloat16), np.zeros((256, 256), ml_dtypes.bfloat16)]
+    report = hopper_gemm.gemm.specialize(M=256, N=256, K=64).simulate(*arrays, checks=False)
+    moved = {(a.buffer, a.kind): a.engine_bytes for a in report.statements() if a.engine_bytes}
+    tile = 256 * 64 * 2
+    assert moved == {("ptx.wgmma.mma_async", "load"): 10 * 8192 * 2, ("c", "load"): 4 * tile, ("C", "store"): 4 * tile,
+                     ("A", "load"): tile, ("a", "store"): tile, ("B", "load"): tile, ("b", "store"): 2 * tile}
+    assert report.arithmetic == {"matrix float16": 2 * 256 * 256 * 64}
+
+    arrays = [np.ones((128, 64), np.float16), np.ones((128, 64), np.float16), np.zeros((128, 128), np.float16)]
+    report = ampere_gemm.gemm.specialize(M=128, N=128, K=64).simulate(*arrays, checks=False)
+    assert [(a.buffer, a.kind, a.bytes, a.sectors, a.passes, a.conflicts) for a in report.statements()] == [
+        ("A", "load", 16384, 512, 0, 0), ("a", "store", 16384, 0, 128, 0), ("B", "load", 16384, 512, 0, 0), ("b", "store", 16384, 0, 128, 0),
+        ("a", "load", 32768, 0, 256, 0), ("b", "load", 32768, 0, 256, 0), ("C", "store", 32768, 2048, 0, 0)]
+    assert report.arithmetic == {"matrix float16": 2 * 128 * 128 * 64}
 
 
 def test_text() -> None:
