@@ -13,6 +13,7 @@ from tracer.addressing import axis_strides, first_element
 from tracer.cleanup import remove_unused
 from tracer.errors import SpecializeError, TraceError
 from tracer.intrinsics.cached import check_read_only
+from tracer.intrinsics.ptx.registers import check_registers
 from tracer.ir import Function
 from tracer.recorder import Recorder, in_trace
 from tracer.signature import Signature, bind_parameters, caller_locals, function_location, read_signature
@@ -119,6 +120,7 @@ def _run(fn: Callable[..., Any], name: str, signature: Signature, constants: Map
     finally:
         control.forget(recorder)
     remove_unused(function)
+    check_registers(function, recorder)
     _finish_names(function)
     check_read_only(function)
     _check_extents(function)

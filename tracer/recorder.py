@@ -63,6 +63,7 @@ class Recorder:
         self._fixed_atoms: set[Int] = set()     # those among them whose range is the same at every launch
         self._late_error: TraceError | None = None
         self.unfinished: dict[Any, Callable[[], None]] = {}     # what must be ended before the trace ends, and its complaint
+        self.named_registers: list[tuple[Node, Node]] = []      # loads that only name an instruction's register, and the pointers instead
         # Learning names: the frame that started the trace, the last line seen, and which names held mutable scalars.
         self._entry: FrameType | None = None
         self._seen: tuple[FrameType | None, int, int] = (None, -1, -1)

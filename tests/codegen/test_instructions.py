@@ -10,6 +10,7 @@ import pytest
 
 from codegen.cuda.statements import STATEMENTS
 from codegen.cuda.templates import TEMPLATES
+from tests.codegen import instruction_kernels
 from tests.codegen.every_instruction import kernels, matches, unreached
 from tests.nvcc import cubin, needs_nvcc, one_unit
 from tracer import T, trace
@@ -74,6 +75,11 @@ def test_every_row_has_a_form_or_a_function_and_is_written() -> None:
 def test_every_modifier_is_reached() -> None:
     assert len(matches()) > 500
     assert [(form.source, word) for form, word in unreached] == []
+
+
+@needs_nvcc
+def test_the_kernels_that_are_run_compile(tmp_path: Path) -> None:
+    cubin(one_unit(k.cuda_source(locations=False) for k in instruction_kernels.kernels().values()), tmp_path, ["sm_90a"])
 
 
 @needs_nvcc
@@ -275,6 +281,18 @@ def test_keywords_fill_what_the_chain_leaves_open() -> None:
         "barrier.cluster.arrive.aligned"]
 
 
+def test_tensor_memory_as_the_seed_writes_it() -> None:
+    def body(m: Memory) -> None:
+        addr = T.alloc_shared((1,), "uint32")
+        T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=512, cta_group=1)
+        T.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
+        T.ptx.tcgen05.dealloc(addr[0], n_cols=512, cta_group=1)
+
+    assert [i[0] for i in instructions(kernel_with(body))] == [
+        "tcgen05.alloc.cta_group::1.sync.aligned.b32", "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
+        "tcgen05.dealloc.cta_group::1.sync.aligned.b32"]
+
+
 def test_lists_of_registers_are_taken_apart() -> None:
     kernel = kernel_with(lambda m: T.ptx.ld.global_.v4.b32([m.r[i] for i in range(4)], m.A.ptr_to([m.tx * 4])))
     assert lines(kernel)[-1] == "ptx_ld_global_v4_b32(r[0], r[1], r[2], r[3], &A_ptr[tx * 4]);"
@@ -284,6 +302,29 @@ def test_completion_of_names() -> None:
     assert dir(T.ptx.mbarrier) == ["arrive", "arrive_drop", "complete_tx", "expect_tx", "init", "inval", "pending_count", "test_wait", "try_wait"]
     assert dir(T.ptx.cp.async_)[:3] == ["bulk", "ca", "cg"]
     assert "mbarrier" in dir(T.ptx) and repr(T.ptx.fence.proxy.async_) == "<instruction T.ptx.fence.proxy.async>"
+
+
+def test_what_was_read_before_is_not_what_was_written() -> None:
+    def behind(m: Memory) -> None:
+        x = m.r[0]
+        T.ptx.ld.global_.u32(x, m.U.ptr_to([0]))
+        m.U[m.tx] = x
+
+    def around(m: Memory) -> None:
+        sums = [m.f[i] for i in range(4)]
+        for _ in T.serial(3):
+            T.ptx["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"](sums, [m.r[i] for i in range(4)], [m.r[4], m.r[5]], sums)
+
+    def right(m: Memory) -> None:
+        for _ in T.serial(3):
+            sums = [m.f[i] for i in range(4)]
+            T.ptx["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"](sums, [m.r[i] for i in range(4)], [m.r[4], m.r[5]], sums)
+        m.A[m.tx] = m.f[0]
+
+    assert re.match(r"`x = r\[0\]` was read at .*:\d+, before `ld.global.u32` wrote it at .*:\d+, and a value stays what it was when it was read. "
+                    r"Write the element again where its new value is meant", message(behind))
+    assert message(around).startswith("`sums_0 = f[0]` was read at ")
+    kernel_with(right)
 
 
 # ---- refusals

@@ -116,6 +116,7 @@ def _in_place_of(load: Node, recorder: Recorder) -> Node:
     pointer = Node(ops.ADDRESS_OF, load.operands, HANDLE, {"buffer": load.attrs["buffer"], "register": True}, (), load.location, parent=region)
     position = next(i for i in range(len(region.nodes) - 1, -1, -1) if region.nodes[i] is load)
     region.nodes.insert(position, pointer)
+    recorder.named_registers.append((load, pointer))
     return pointer
 
 
