@@ -138,7 +138,8 @@ class Access:
                         for index in flat.written]
         self.run = 1 if flat.lanes else lanes        # consecutive elements at each of the offsets
         self.coords = [c.integer(x) for x in flat.coords] if c.checks else []
-        self.checked = list(_coordinates(c, flat.buffer, flat.coords, lanes)) if c.checks else []
+        proved = flat.in_bounds is True and flat.buffer.window is None
+        self.checked = list(_coordinates(c, flat.buffer, flat.coords, lanes)) if c.checks and not proved else []
         self.shapes = {x.buffer: [c.integer(n) for n in x.buffer.shape] for x in self.checked}
         size = lanes * self.width // 8
         self.alignment = 8 * min(size & -size, VECTOR_ALIGNMENT) // self.width if self.run > 1 and c.checks else 1

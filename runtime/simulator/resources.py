@@ -47,9 +47,9 @@ def _setmaxnreg(c: Compiler, node: Node) -> tuple[Run, bool]:
     return run, True
 
 
-@statement(ins.LAUNCH_DEPENDENTS, ins.GRID_WAIT)
-def _grid(c: Compiler, node: Node) -> tuple[Run, bool]:
-    """A launch runs by itself here: what it depends on is over."""
+@statement(ins.LAUNCH_DEPENDENTS, ins.GRID_WAIT, ins.WGMMA_NOOP_BARRIER)
+def _nothing(c: Compiler, node: Node) -> tuple[Run, bool]:
+    """A launch runs by itself here, and what it depends on is over; nobody moves registers about."""
     counter = c.count(node)
 
     def run(agent: Agent, frame: Frame) -> None:

@@ -20,6 +20,7 @@ from tracer.ir import Node
 from tracer.operations import Operation
 
 WARP = 32
+FULL_MASK = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
@@ -70,6 +71,8 @@ def warps_of(agent: Agent, frame: Frame) -> Warps:
 def check_mask(warps: Warps, mask: Array, node: Node) -> None:
     """Raise BarrierDivergenceError unless every lane that the mask names is here with the same mask, and the thread itself is."""
     keys = warps.keys
+    if mask.size == 1 and int(mask.flat[0]) == FULL_MASK and not warps.flat and len(keys) == warps.agent.threads:
+        return      # all lanes, and they are all here
     bits = np.arange(WARP)
     peers = (keys & -WARP)[:, None] + bits                                      # (k, 32)
     absent = warps.alive[peers] & (warps.place[peers] < 0)

@@ -237,7 +237,7 @@ def bulk(body: Any) -> Any:
         T.ptx.fence.proxy.async_.shared__cta()
         T.cuda.warp_sync()
         with T.If(tx == 0):
-            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
+            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1); T.ptx.fence.mbarrier_init.release.cluster()
             body(s, A, B, bar.ptr_to([0]))
     return k
 
