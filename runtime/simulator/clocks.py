@@ -15,6 +15,7 @@ writer also holds if another thread sets the flag behind a barrier, as hardware 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -137,6 +138,7 @@ class Order:
         self.pending: dict[int, Entries] = {}               # what relaxed reads of flags found, until a fence
         self.out_of_reach: set[tuple[int, int]] = set()     # rows between which something was handed over in too narrow a scope
         self.actors: dict[object, Actor] = {}
+        self.issued: list[Actor] = []
         self.settled: dict[int, set[int]] = {}              # operations that all threads of a block know of
         self.next_actor = ACTOR
 
@@ -365,8 +367,16 @@ class Order:
         self.tick()
         since = np.array([self.proxies.since.get(s, 0) for s in slots.tolist()])
         proxied = union(self.proxies.common[s] for s in slots.tolist() if s in self.proxies.common)
-        self.actors[operation] = Actor(self.next_actor, slots, self.snapshot(slots, own=len(slots) == 1), proxied, since)
+        actor = self.actors[operation] = Actor(self.next_actor, slots, self.snapshot(slots, own=len(slots) == 1), proxied, since)
+        self.issued.append(actor)
         self.next_actor += max(1, len(slots))
+
+    def issuer_of(self, slot: int) -> int:
+        """The thread itself, or the one that issued an operation."""
+        if slot < ACTOR:
+            return slot
+        actor = self.issued[bisect_right(self.issued, slot, key=lambda a: a.first) - 1]
+        return int(actor.issuers[slot - actor.first])
 
     def land(self, operation: object, key: Hashable | None, row: int) -> None:
         """It has ended; who waits for `key` knows it, and what it knew."""

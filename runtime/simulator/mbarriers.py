@@ -47,6 +47,8 @@ class MBarrier:
     node: Node                  # that initialised it
     count: int
     pending: int
+    owner: int                  # the thread that initialised it
+    fenced: bool = False        # that thread has run a fence since, so that copies see it
     tx: int = 0
     phase: int = 0
     seen: int = -1              # the latest phase that somebody has waited for
@@ -104,6 +106,11 @@ class TxCompletion:
     """An operation that brings `size` bytes to an mbarrier."""
 
     def __init__(self, barrier: MBarrier, size: int, operation: AsyncOperation) -> None:
+        if not barrier.fenced:
+            raise MBarrierError(f"{operation.node.op.name} tells {barrier.name} of its bytes, but no fence stands behind the mbarrier.init at "
+                                f"{barrier.node.location}, so that the copy need not see it: write T.ptx.fence.mbarrier_init.release.cluster() "
+                                f"behind it, in the same thread, before the barrier\n  in {barrier.block.launch.who(int(operation.threads.flat[0]))}"
+                                f"{line(operation.node)}")
         self.barrier, self.size, self.phase = barrier, size, barrier.phase
         barrier.begun.append(Copied(operation, barrier.phase))
 
@@ -209,10 +216,17 @@ def _init(c: Compiler, node: Node) -> tuple[Run, bool]:
             if place in made:
                 agent.fail(MBarrierError, f"{node.op.name}: {name} is an mbarrier already, initialised at {made[place].node.location}, and waits for "
                            f"{made[place].text()}; mbarrier.inval ends it", frame, here, node)
-            made[place] = MBarrier(agent.resident, place, name, node, count, count)
+            made[place] = MBarrier(agent.resident, place, name, node, count, count, int(agent.numbers(frame)[k]))
             agent.engines.changes += 1
 
     return run, False
+
+
+def fence_inits(agent: Agent, frame: Frame) -> None:
+    """These threads run a fence that asynchronous copies see: of mbarriers' initialisation, of the async proxy, or of the cluster or more."""
+    for barrier in agent.resident.cluster.mbarriers.values() if agent.resident is not None else ():
+        if not barrier.fenced:
+            barrier.fenced = barrier.owner in agent.numbers(frame)
 
 
 @statement(ins.MBARRIER_INVAL)

@@ -6,6 +6,7 @@ import numpy as np
 
 from runtime.simulator.agent import Agent
 from runtime.simulator.frames import Frame
+from runtime.simulator.mbarriers import fence_inits
 from runtime.simulator.program import Compiler, Run, statement
 from tracer import operations as op
 from tracer.ir import Node
@@ -21,6 +22,8 @@ def _fence(c: Compiler, node: Node) -> tuple[Run, bool]:
         agent.counts[counter] += frame.count
         for observer in agent.observers:
             observer.fence(agent.numbers(frame), node, scope, "generic")
+        if scope != "cta":
+            fence_inits(agent, frame)
 
     return run, False
 

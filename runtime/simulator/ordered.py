@@ -13,6 +13,7 @@ import numpy as np
 from runtime.simulator.agent import Agent
 from runtime.simulator.atomics import FLUSHING, RULES, Rule, in_turn
 from runtime.simulator.frames import Array, Frame, Value
+from runtime.simulator.mbarriers import fence_inits
 from runtime.simulator.pointers import Pointer, check_written, fetch, put, put_registers, touch
 from runtime.simulator.program import Compiler, Run, statement
 from runtime.simulator.register_operands import Registers
@@ -132,11 +133,14 @@ def _fence(c: Compiler, node: Node) -> tuple[Run, bool]:
     counter = c.count(node)
     scope = node.attrs.get("scope", "cta")
     proxy = "tensormap" if node.op is ins.FENCE_PROXY_TENSORMAP else node.attrs.get("proxy", "generic")
+    shows_inits = proxy == "async" or (proxy == "generic" and scope != "cta")
 
     def run(agent: Agent, frame: Frame) -> None:
         agent.counts[counter] += frame.count
         for observer in agent.observers:
             observer.fence(agent.numbers(frame), node, scope, proxy)
+        if shows_inits:
+            fence_inits(agent, frame)
 
     return run, False
 

@@ -174,7 +174,7 @@ class Races(Observer):
         for name in rule.strong:
             for before in case.shadow.crowds[name].members(case.units) if name in case.shadow.crowds else ():
                 who = (before >> TIME_BITS) - 1
-                rows, own = who // self.threads, case.slots // self.threads
+                rows, own = self._rows(who), self._rows(case.slots)
                 far = np.flatnonzero((before != 0) & (rows != own))
                 reach = [min(rank, self.events[t].rank) for t in (before[far] & LAST_TIME).tolist()]
                 needed = [self.order.distance(a, b) for a, b in zip(rows[far].tolist(), own[far].tolist())]
@@ -183,6 +183,15 @@ class Races(Observer):
                     kept = np.zeros_like(before)
                     kept[short] = before[short]
                     self._check(case, kept)
+
+    def _rows(self, slots: Array) -> Array:
+        """The rows of the blocks of threads, and of those that issued operations."""
+        rows: Array = slots // self.threads
+        if slots.max(initial=0) >= ACTOR:
+            rows = rows.copy()
+            for k in np.flatnonzero(slots >= ACTOR).tolist():
+                rows[k] = int(self.order.issuer_of(int(slots[k]))) // self.threads
+        return rows
 
     def _store(self, case: Case) -> None:
         """Keep a plain store, unless two threads of the statement store to one place."""
@@ -238,9 +247,7 @@ class Races(Observer):
 
     def _thread(self, slot: int) -> tuple[int, int]:
         """The linear numbers of a block and of a thread in it, also of the thread that issued an operation."""
-        if slot >= ACTOR:
-            actor = next(a for a in self.order.actors.values() if a.first <= slot < a.first + max(1, len(a.issuers)))
-            slot = int(actor.issuers[min(slot - actor.first, len(actor.issuers) - 1)])
+        slot = self.order.issuer_of(slot)
         row, thread = divmod(slot, self.threads)
         return int(self.blocks[row]), thread
 

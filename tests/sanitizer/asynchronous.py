@@ -339,8 +339,9 @@ def _bulk(number: int, name: str, error: type[Exception], buffer: str, **missing
             return fixed or kept[step]
 
         with T.If(tx == 0):
-            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
-            T.ptx.fence.mbarrier_init.release.cluster()
+            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)         # INIT
+            if has("fence"):
+                T.ptx.fence.mbarrier_init.release.cluster()
         T.cuda.cta_sync()
         with T.If(tx == 0):
             T.ptx.mbarrier.arrive.expect_tx.shared.b64(bar.ptr_to([0]), 1024 if has("bytes") else 1040)
@@ -364,7 +365,8 @@ def _bulk(number: int, name: str, error: type[Exception], buffer: str, **missing
         if not has("wait"):
             T.cuda.mbarrier_wait(bar.ptr_to([0]), 0)
     kernel.__name__ = kernel.__qualname__ = name
-    marks = {"wait": ("LOAD", "READ"), "reuse": ("READ", "WRITE"), "proxy": ("STORE",), "sync": ("STORE",), "drain": ("STORE",), "bytes": ("WAIT",)}
+    marks = {"wait": ("LOAD", "READ"), "reuse": ("READ", "WRITE"), "proxy": ("STORE",), "sync": ("STORE",), "drain": ("STORE",), "bytes": ("WAIT",),
+             "fence": ("INIT", "LOAD")}
     planted(number, error, buffer, f32(256), zeros(256), marks=tuple(f"# {m}" for step in missing for m in marks[step]))(kernel)
 
 
@@ -373,6 +375,7 @@ _bulk(24, "tile_of_a_bulk_copy_rewritten_while_others_read", DataRaceError, "til
 _bulk(24, "bulk_store_before_all_have_written", DataRaceError, "tile", sync=False)
 _bulk(24, "bulk_store_that_is_not_drained", AsyncError, "cp.async.bulk", drain=False)
 _bulk(24, "more_bytes_expected_than_copied", DeadlockError, "deadlock", bytes=False)
+_bulk(24, "barrier_of_a_copy_without_a_fence_behind_its_init", MBarrierError, "bar", fence=False)
 _bulk(25, "bulk_store_without_a_proxy_fence", DataRaceError, "tile", proxy=False)
 
 
