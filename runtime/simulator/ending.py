@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from runtime.simulator.agent import Agent, line
 from runtime.simulator.events import AsyncOperation
 from runtime.simulator.resident import WARP, Block, Cluster
@@ -55,6 +57,10 @@ def _block_ended(block: Block) -> None:
             raise MBarrierError(f"{block.text()} ended while {barrier.name}, initialised at {barrier.node.location}, waits for {barrier.text()}: "
                                 "the bytes of expect_tx and those that are copied do not add up")
     _check_registers(block)
+    if len(block.cluster.blocks) > 1:
+        first, space = block.number * block.launch.threads, block.cluster.space
+        for observer in engines.observers:
+            observer.leave(np.arange(first, first + block.launch.threads), space, block.rank * space.pitch, space.pitch)
 
 
 def _uses(operation: AsyncOperation, block: Block) -> bool:

@@ -111,5 +111,8 @@ class Observer:
     def start(self, blocks: Array) -> None:
         """These blocks (linear numbers) begin to run."""
 
+    def leave(self, threads: Array, memory: Memory, start: int, size: int) -> None:
+        """All threads of a block of a cluster have ended: the `size` bytes of shared memory from `start` on are there no longer."""
+
     def end(self) -> None:
         """All blocks have run."""
