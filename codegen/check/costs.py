@@ -19,11 +19,9 @@ from symbolic import integers as si
 from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.layout.banks import WORD
-from symbolic.layout.traffic import LANES, SECTOR, passes, sectors
+from symbolic.layout.traffic import LANES, SECTOR, move_of, passes, sectors
 from symbolic.text import text
 from tracer import operations as ops
-
-_MOVE = 16
 
 
 def costs(lowered: Lowered, names: dict[Int, str]) -> Iterator[Cost]:
@@ -56,8 +54,8 @@ def _cost(unit: str, what: str, access: FlatAccess, threads: Threads, lowered: L
     start, active = _warps(own * element, threads.count)
     unit_bytes = SECTOR if unit == "sectors" else WORD
     shifts = _shifts(rest, element, unit_bytes, facts)
-    pieces = [(at, min(_MOVE, size - at)) for at in range(0, size, _MOVE)]
-    costs = [_of(unit, start + shift + at, piece, active) for shift in shifts for at, piece in pieces]
+    move = move_of(size)
+    costs = [_of(unit, start + shift + at, move, active) for shift in shifts for at in range(0, size, move)]
     least, most = min(int(taken.min()) for taken, _ in costs), max(int(taken.max()) for taken, _ in costs)
     reason = f"depends on {text(facts.simplify(rest % (unit_bytes // element)), names)}" if len(shifts) > 1 and least != most else ""
     return Cost(unit, what, least, most, max(int(fewest.max()) for _, fewest in costs), reason, node.location)

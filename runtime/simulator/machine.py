@@ -66,7 +66,7 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
     program = program_of(half, wanted is not None, wanted is not None and wanted.nan)
     launch = Launch(_three(grid), _three(block), _three(tuple(size.value for size in half.lowered.function.launch.cluster or ())))
     memory = global_memories({buffer.storage: array for buffer, array in arrays.items()})
-    seen = Profile(launch.threads) if profile else None
+    seen = Profile(half.lowered, launch.threads) if profile else None
     chosen = _chosen(blocks, launch.grid)
     watching = _watching(half, launch, memory, _known(values), wanted, len(chosen) == prod(launch.grid))
     engines = Engines((*watching, *observers, *([seen] if seen is not None else [])), seed, Progress(half.name, len(chosen)))

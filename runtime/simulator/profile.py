@@ -1,7 +1,7 @@
 """What accesses cost on the hardware: sectors, bank conflicts, and who waits at which barrier. An observer of a run.
 
 The unit is the request: one instruction of one warp. An access of several lanes' width that is no single move counts once for each
-element, one of more than 16 bytes once for each 16. What an engine moves (`actor`) is no request: its bytes pass the LSU by.
+of its moves. What an engine moves (`actor`) is no request: its bytes pass the LSU by.
 
 Global addresses are counted from the beginning of the allocation that an array is a view of, as if that began at a multiple of 256
 bytes, as allocations on a GPU do: what NumPy happened to get from the system tells nothing about the kernel.
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codegen.lowered import Lowered
+from codegen.packets import is_packet, moves_whole
 from runtime.simulator.events import Observer, Touch
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import Memory, SharedMemory
-from symbolic.layout.traffic import LANES, SECTOR, passes, sectors
+from symbolic.layout.traffic import LANES, SECTOR, move_of, passes, sectors
 from tracer.ir import Buffer, Node
-
-_MOVE = 16              # bytes: the widest move of one lane
 
 
 class Side(NamedTuple):
@@ -75,18 +75,19 @@ class _Footprint:
 
 
 class Profile(Observer):
-    """The costs of one run. `threads` is the number of threads of a block.
+    """The costs of one run of a kernel, `lowered`, with so many `threads` in a block.
 
     * `costs`: for each side of a statement the sums of what it cost.
     * `waits`: for each barrier, and each wait for an mbarrier or a group, how often.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, lowered: Lowered, threads: int) -> None:
+        self.lowered, self.threads = lowered, threads
         self.costs: defaultdict[Side, Cost] = defaultdict(Cost)
         self.waits: defaultdict[Node, Wait] = defaultdict(Wait)
         self._footprints: dict[int, _Footprint] = {}
         self._rows: tuple[Array, _Rows] | None = None
+        self._moves: dict[Node, int] = {}
 
     @property
     def bytes_read(self) -> int:
@@ -112,8 +113,7 @@ class Profile(Observer):
         cost.asked += start.size * touch.size
         rows = self._rows_of(touch.threads)
         for piece in start.T:
-            for at in range(0, touch.size, _MOVE):
-                size = min(_MOVE, touch.size - at)
+            for at in range(0, touch.size, size := self._move(touch)):
                 spread = rows.spread(piece + at)
                 cost.requests += len(spread)
                 if shared:
@@ -136,6 +136,14 @@ class Profile(Observer):
         wait = self.waits[node]
         wait.times += 1
         wait.warps += len(np.unique(self._warps(threads)))
+
+    def _move(self, touch: Touch) -> int:
+        """Bytes that one instruction moves: of a vector that is not known to be aligned, one element."""
+        found = self._moves.get(touch.node)
+        if found is None:
+            whole = touch.node not in self.lowered.accesses or not is_packet(touch.node) or moves_whole(touch.node, self.lowered)
+            found = self._moves[touch.node] = move_of(touch.size if whole or touch.buffer is None else touch.buffer.dtype.bytes)
+        return found
 
     # ---- places
 

@@ -18,6 +18,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 SECTOR: Final = 32
 LANES: Final = 32
+WIDEST: Final = 16          # bytes that a lane moves at once, at most
 
 
 class Sectors(NamedTuple):
@@ -36,6 +37,11 @@ class Passes(NamedTuple):
     ways: Array
 
 
+def move_of(size: int) -> int:
+    """The bytes that one instruction of a lane moves of `size` that lie together: 1, 2, 4, 8 or 16."""
+    return min(size & -size, WIDEST)
+
+
 def sectors(start: Array, size: int, active: Array | None = None) -> Sectors:
     """The cost of requests to global memory.
 
@@ -48,7 +54,7 @@ def sectors(start: Array, size: int, active: Array | None = None) -> Sectors:
 
 
 def passes(start: Array, size: int, active: Array | None = None) -> Passes:
-    """The cost of requests to shared memory; arguments as for `sectors`, but that a lane moves at most 16 bytes."""
+    """The cost of requests to shared memory; arguments as for `sectors`, but that a lane moves 1, 2, 4, 8 or 16 bytes."""
     together = min(LANES, PASS_BYTES // max(size, WORD))
     parts = LANES // together
     served = None if active is None else active.reshape(-1, together)
