@@ -239,7 +239,7 @@ def _commit(c: Compiler, node: Node) -> tuple[Run, bool]:
         if mask is not None:
             bits, pitch = int(frame.spread(mask(agent, frame)).flat[0]), agent.space.pitch
             places = [rank * pitch + place % pitch for rank in range(len(tensor.block.cluster.blocks)) if bits >> rank & 1]
-        works = tuple(tensor.issued.pop(thread, []))
+        works = tuple(tensor.issued.get(thread, ()))
         commit = Commit(node, np.array([thread]), after=works, works=works, observers=agent.observers)
         commit.completions = tuple(ArriveCompletion(barrier.at(agent, frame, each)) for each in places)
         agent.engines.issue(commit)

@@ -80,7 +80,7 @@ class Tensor:
         self.fenced: dict[Agent, int] = {}                      # when each warp last ran fence::after_thread_sync
         self.transfers: dict[Agent, list[Transfer]] = {}
         self.work: list[Work] = []                              # not landed
-        self.issued: dict[int, list[Work]] = {}                 # by thread, since when it began; for commit
+        self.issued: dict[int, list[Work]] = {}                 # by thread, from the start: a commit is of all of it
 
     def pending(self) -> list[Work]:
         self.work = [work for work in self.work if not work.landed]
