@@ -92,6 +92,11 @@ class BulkOperands:
         sources = self.source.locate(agent, frame, sizes, BULK_ALIGNMENT)
         targets = self.target.locate(agent, frame, sizes, BULK_ALIGNMENT)
         bars = None if self.bar is None else self.bar.places(agent, frame)
+        pitch = max(1, agent.space.pitch)
+        astray = np.zeros(frame.shape, np.bool_) if bars is None else (targets.start // pitch != bars // pitch).reshape(frame.shape)
+        if astray.any():
+            agent.fail(ClusterError, f"{node.op.name}: the destination and the mbarrier lie in different blocks; the mbarrier stands in the block "
+                       "that is written", frame, astray, node)
         masks = None if self.mask is None else np.broadcast_to(self.mask(agent, frame), frame.shape).reshape(-1).astype(np.int64)
         numbers = agent.numbers(frame)
         for k, size in enumerate(sizes.reshape(-1).tolist()):

@@ -57,13 +57,18 @@ class Pointer:
             where = np.broadcast_to(np.asarray(self.read(agent, frame)).astype(np.int64), frame.shape).reshape(-1)
             return where & WINDOW - 1
         memory = agent.memory[self.access.buffer.storage]
-        found = locate_element(agent, frame, memory, self.access.offsets[0](agent, frame), self.access.element.itemsize)
+        found = locate_element(agent, frame, memory, self._offset(agent, frame, self.access), self.access.element.itemsize)
         return np.asarray(shared_address(agent, found.start))
+
+    def _offset(self, agent: Agent, frame: Frame, access: Access) -> Value:
+        """In elements, or in the bytes that two of them share."""
+        offset = access.offsets[0](agent, frame)
+        return offset // 2 if access.buffer.dtype.packed else offset
 
     def _element(self, agent: Agent, frame: Frame, access: Access, size: Value) -> Located:
         access.check_coordinates(agent, frame)
         memory, itemsize = agent.memory[access.buffer.storage], access.element.itemsize
-        offset = access.offsets[0](agent, frame)
+        offset = self._offset(agent, frame, access)
         end, limit = offset * itemsize + size, memory.size * memory.cells.itemsize
         bad = np.asarray((np.asarray(offset) < 0) | (end > limit))
         if bad.any():

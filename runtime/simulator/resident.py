@@ -12,7 +12,8 @@ from runtime.simulator.memory import Layout, Memory, allocations, shared_space
 from tracer.ir import Storage
 
 if TYPE_CHECKING:
-    from runtime.simulator.barriers import ClusterBarrier, NamedBarrier
+    from runtime.simulator.barriers import NamedBarrier
+    from runtime.simulator.cluster_barriers import ClusterBarrier
     from runtime.simulator.mbarriers import MBarrier
 
 WARP = 32
