@@ -363,6 +363,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "the first word": (
         lambda m: T.ptx.mbarier.init(m.bar.ptr_to([0]), 1),
         "`mbarier` is not the first word of an instruction that T.ptx has; it has "),
+    "no call": (
+        lambda m: (T.ptx.griddepcontrol.wait, m.r[0])[1],
+        "`griddepcontrol.wait` was written, but not called; write the parentheses: T.ptx[\"griddepcontrol.wait\"](...)"),
     "too few": (
         lambda m: T.ptx.mbarrier.init.shared.b64(m.bar.ptr_to([0])),
         "`mbarrier.init.shared.b64` takes 2 operands: [bar], count; got 1"),

@@ -21,7 +21,7 @@ from tracer.instructions import arguments, operand_name
 from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, Argument, Group, Match, Miss, matches
 from tracer.intrinsics.ptx.operands import convert, fits, immediate, literal_in
 from tracer.ir import Node
-from tracer.recorder import Recorder, current
+from tracer.recorder import Recorder, current, in_trace
 
 # Words that Python or C reserve, or that hide something: written with `_` behind them.
 _RESERVED = frozenset({"global", *keyword.kwlist, "async"})
@@ -40,28 +40,42 @@ def name_of(word: str) -> str | None:
 
 
 class Chain:
-    """Some words of an instruction. An attribute or an index adds words; a call records the instruction."""
+    """Some words of an instruction. An attribute or an index adds words; a call records the instruction.
 
-    __slots__ = ("_words",)
+    One that is dropped in a trace without either is an instruction whose parentheses were forgotten, which is an error.
+    """
+
+    __slots__ = ("_used", "_words")
 
     def __init__(self, words: tuple[str, ...] = ()) -> None:
         self._words = words
+        self._used = not words
 
     def __getattr__(self, name: str) -> Chain:
         if name.startswith("_"):
             raise AttributeError(name)
+        self._used = True
         return Chain((*self._words, word_of(name)))
 
     def __getitem__(self, words: str) -> Chain:
+        self._used = True
         return Chain((*self._words, *words.split(".")))
 
     def __call__(self, *operands: Any, **keywords: Any) -> None:
+        self._used = True
         record(self._words, operands, keywords)
 
+    def __del__(self) -> None:
+        if not self._used and (recorder := in_trace()) is not None:
+            recorder.report_later(recorder.error(f"`{'.'.join(self._words)}` was written, but not called; write the parentheses: "
+                                                 f"T.ptx[\"{'.'.join(self._words)}\"](...)"))
+
     def __repr__(self) -> str:
+        self._used = True
         return f"<instruction {'.'.join(('T.ptx', *self._words))}>"
 
     def __dir__(self) -> list[str]:
+        self._used = True
         return sorted(filter(None, map(name_of, following(self._words))))
 
 
