@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runtime.simulator.frames import Array
+from runtime.simulator.spans import NONE, Spans, holds, span, united
 
 TIME_BITS = 28
 LAST_TIME = (1 << TIME_BITS) - 1
@@ -37,31 +38,28 @@ class Clock(NamedTuple):
     have ended. Nothing here is changed once it is made."""
 
     rows: dict[int, Array]
-    actors: frozenset[int]
+    actors: Spans
 
 
-NOTHING = Clock({}, frozenset())
+NOTHING = Clock({}, NONE)
 
 
 def merged(a: Clock, b: Clock) -> Clock:
     """What is known by either."""
-    if a is b or b is NOTHING:
-        return a
-    if a is NOTHING:
-        return b
-    rows = dict(a.rows)
-    for block, row in b.rows.items():
-        own = rows.get(block)
-        rows[block] = row if own is None or own is row else np.maximum(own, row)
-    return Clock(rows, a.actors | b.actors)
+    return a if a is b or b is NOTHING else b if a is NOTHING else union((a, b))
 
 
 def union(clocks: Iterable[Clock]) -> Clock:
     """What is known by any; equal clocks are looked at once."""
-    whole = NOTHING
-    for clock in {id(c): c for c in clocks}.values():
-        whole = merged(whole, clock)
-    return whole
+    distinct = list({id(c): c for c in clocks if c is not NOTHING}.values())
+    if len(distinct) < 2:
+        return distinct[0] if distinct else NOTHING
+    rows = dict(distinct[0].rows)
+    for clock in distinct[1:]:
+        for block, row in clock.rows.items():
+            own = rows.get(block)
+            rows[block] = row if own is None or own is row else np.maximum(own, row)
+    return Clock(rows, united(clock.actors for clock in distinct))
 
 
 class Parcel(NamedTuple):
@@ -99,7 +97,7 @@ class Fenced:
                 if block not in rows:
                     rows[block] = np.zeros(threads, np.int32)
                 rows[block][thread] = self.since[slot]
-            clock = merged(clock, Clock(rows, frozenset()))
+            clock = merged(clock, Clock(rows, NONE))
         return clock
 
     def share(self, slots: list[int], threads: int) -> None:
@@ -139,7 +137,7 @@ class Order:
         self.out_of_reach: set[tuple[int, int]] = set()     # rows between which something was handed over in too narrow a scope
         self.actors: dict[object, Actor] = {}
         self.issued: list[Actor] = []
-        self.settled: dict[int, set[int]] = {}              # operations that all threads of a block know of
+        self.settled: dict[int, Spans] = {}              # operations that all threads of a block know of
         self.next_actor = ACTOR
 
     def tick(self) -> int:
@@ -156,7 +154,7 @@ class Order:
         listed = slots.tolist()
         clock = union(self.extra[s] for s in listed if s in self.extra) if self.extra else NOTHING
         rows: dict[int, Array] = {}
-        settled: frozenset[int] = frozenset()
+        settled = NONE
         blocks = slots // self.threads
         for block in ([int(blocks[0])] if (blocks == blocks[0]).all() else np.unique(blocks).tolist()):
             inside = slots[blocks == block] - block * self.threads
@@ -169,7 +167,7 @@ class Order:
                 row[inside] = self.now
             rows[block] = row
             if far and block in self.settled:
-                settled |= self.settled[block]
+                settled = united((settled, self.settled[block]))
         return merged(clock, Clock(rows, settled))
 
     def known(self, stamps: Array, slots: Array) -> Array:
@@ -193,7 +191,7 @@ class Order:
                 fine[part] = self.within(who[part], when[part], clocks[members[0]])
         if self.settled and not fine.all():
             for k in np.flatnonzero(~fine & (who >= ACTOR)).tolist():
-                fine[k] = int(who[k]) in self.settled.get(int(own_rows[k]), ())
+                fine[k] = holds(self.settled.get(int(own_rows[k]), NONE), int(who[k]))
         return fine
 
     def within(self, who: Array, when: Array, clock: Clock) -> Array:
@@ -206,7 +204,7 @@ class Order:
                 part = np.flatnonzero(rows == row)
                 fine[part] = when[part] <= times[who[part] - row * self.threads]
         for actor in np.unique(who[who >= ACTOR]).tolist():
-            if actor in clock.actors:
+            if holds(clock.actors, actor):
                 fine[who == actor] = True
         return fine
 
@@ -261,10 +259,10 @@ class Order:
         """A whole block: what its threads knew of other blocks is common now; of each other they need no clock."""
         whole = union(self.extra.pop(s) for s in group if s in self.extra)
         if whole.actors:
-            self.settled.setdefault(row, set()).update(whole.actors)
+            self.settled[row] = united((self.settled.get(row, NONE), whole.actors))
         others = {block: times for block, times in whole.rows.items() if block != row}
         if others:
-            self.extra.update(dict.fromkeys(group, Clock(others, frozenset())))
+            self.extra.update(dict.fromkeys(group, Clock(others, NONE)))
 
     # ---- arrivals, waits and flags ------------------------------------------------------------------------------------------
 
@@ -284,7 +282,7 @@ class Order:
         actor = self.actors.get(key)
         if actor is not None:       # a wait for what one issued oneself
             for slot in slots.tolist():
-                self._learn([slot], Clock({}, frozenset((actor.first + np.flatnonzero(actor.issuers == slot)).tolist())))
+                self._learn([slot], Clock({}, united(span(actor.first + k) for k in np.flatnonzero(actor.issuers == slot).tolist())))
             return
         for part in self._by_block(slots):
             self._receive(part, self.kept.get(key, {}), rank)
@@ -383,8 +381,8 @@ class Order:
         self.tick()
         if key is not None and key is not operation:
             actor = self.actors[operation]
-            done = frozenset(range(actor.first, actor.first + max(1, len(actor.issuers))))
-            _add(self.kept.setdefault(key, {}), {Sender(row, ANYWHERE): Parcel(Clock(actor.known.rows, actor.known.actors | done), actor.proxied)})
+            done = span(actor.first, max(1, len(actor.issuers)))
+            _add(self.kept.setdefault(key, {}), {Sender(row, ANYWHERE): Parcel(Clock(actor.known.rows, united((actor.known.actors, done))), actor.proxied)})
 
 
 def _add(entries: Entries, more: Entries) -> None:
