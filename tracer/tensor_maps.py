@@ -70,6 +70,17 @@ class TensorMap(Value):
         """Bytes that one copy moves, and adds to its barrier: those of the whole box, whatever part of it the array has."""
         return prod(self.map.moved) * self.map.buffer.dtype.bytes
 
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that a box takes: more than `box_bytes` where its rows are shorter than what the swizzle permutes within, for
+        each row then begins a span of its own."""
+        return prod(self.map.moved[:-1]) * row_pitch(self.map)
+
+
+def row_pitch(tensor_map: ir.TensorMap) -> int:
+    """Bytes from one row of a box to the next in shared memory. With a swizzle it is the swizzle's span (seen on an H200)."""
+    return SWIZZLES[tensor_map.swizzle] or tensor_map.box[-1] * tensor_map.buffer.dtype.bytes
+
 
 def tensor_map(buffer: Any, box: Any, *, swizzle: str = "none", interleave: str = "none", l2_promotion: str = "none", oob_fill: str = "zeros",
                element_strides: Any = None) -> TensorMap:
@@ -144,7 +155,7 @@ def _check_box(made: ir.TensorMap, recorder: Recorder) -> None:
     if made.element_strides[-1] != 1:
         recorder.fail(f"T.tensor_map: element_strides[{len(made.box) - 1}] is {made.element_strides[-1]}; along the last axis the copy engine takes "
                       "every element")
-    row, total = made.box[-1] * size, prod(made.moved) * size
+    row, total = made.box[-1] * size, prod(made.moved[:-1]) * row_pitch(made)
     row_text = f"{made.box[-1]} {made.buffer.dtype}, {row} bytes"
     if row % UNIT:
         recorder.fail(f"T.tensor_map: a row of the box is {row_text}; it must be a multiple of {UNIT}")

@@ -4,8 +4,10 @@ Sources: PTX ISA 5.5 ("Tensors": boxes, out-of-bounds elements, swizzling modes)
 
 * A box begins at the coordinates and has `box` elements along each axis, of which every `element_strides`-th is moved. Coordinates count from the
   innermost axis and may be negative. Loads fill what lies outside the array; stores leave it out.
+* A box begins at a multiple of 16 bytes of the array.
 * In shared memory elements follow each other, innermost axis fastest. A swizzle permutes the 16-byte pieces by their *address*, not by their
-  place in the box: bits 4 and up are XORed with bits 7 and up. So the same box at another offset is laid out differently.
+  place in the box: bits 4 and up are XORed with bits 7 and up. So the same box at another offset is laid out differently. Rows that are shorter than
+  the swizzle's span (32, 64 or 128 bytes) begin a span each, with a gap behind them.
 * A load adds the bytes of the whole box to its mbarrier, out-of-bounds part included. A multicast load writes the same offsets, and tells the
   mbarrier at the same offset, in every block of the mask.
 """
@@ -32,8 +34,9 @@ from runtime.simulator.pointers import Pointer
 from runtime.simulator.program import Compiler, Run, statement
 from tracer import instructions as ins
 from tracer import operations as op
-from tracer.errors import ClusterError, NotSupportedError, OutOfBoundsError, UninitializedReadError
+from tracer.errors import ClusterError, MisalignedAccessError, NotSupportedError, OutOfBoundsError, UninitializedReadError
 from tracer.ir import Node
+from tracer.tensor_maps import row_pitch
 
 ALIGNMENT = 128         # bytes: where a box may begin in shared memory
 PIECE = 16              # bytes that a swizzle keeps together
@@ -76,6 +79,8 @@ class MapOperand:
         self.at = [c.narrow(coordinate) for coordinate in given["at"]]
         self.steps, self.moved = form.element_strides, self.map.moved      # innermost first; outermost first
         self.size = prod(self.moved) * self.itemsize
+        self.row, self.pitch = self.moved[-1] * self.itemsize, row_pitch(self.map)
+        self.room = prod(self.moved[:-1]) * self.pitch      # in shared memory
 
     def memory(self, agent: Agent) -> Memory:
         """That of the array."""
@@ -87,6 +92,11 @@ class MapOperand:
         strides = [self.itemsize, *(int(frame.spread(step(agent, frame)).flat[0]) for step in self.strides)]
         first = int(frame.spread(self.first(agent, frame)).flat[0])
         starts = [frame.spread(np.asarray(at(agent, frame))).reshape(-1).astype(np.int64) for at in self.at]
+        if (odd := starts[0] * self.itemsize % PIECE != 0).any():
+            first = starts[0][odd][0]
+            agent.fail(MisalignedAccessError, f"{self.node.op.name}: the box begins at {first} along the last axis of {self.buffer.name}, "
+                       f"which is no multiple of {PIECE} bytes ({PIECE // self.itemsize} {self.buffer.dtype}); a GPU takes it for an illegal "
+                       "instruction", frame, odd.reshape(frame.shape), self.node)
         return [self._box([int(start[k]) for start in starts], dims, strides, first) for k in range(frame.count)]
 
     def _box(self, at: list[int], dims: list[int], strides: list[int], first: int) -> Box:
@@ -109,11 +119,13 @@ class MapOperand:
 
     def layout(self, start: int) -> Array:
         """Where the bytes of a box that begins at the address `start` lie in shared memory, in the order of the box."""
-        return swizzled(start + np.arange(self.size), self.map.swizzle)
+        rows = start + self.pitch * np.arange(self.size // self.row)
+        return swizzled((rows[:, None] + np.arange(self.row)).reshape(-1), self.map.swizzle)
 
     def shared_pieces(self, start: int) -> tuple[Array, int]:
-        """The runs of bytes of shared memory that a box at `start` takes: all of it, unless the swizzle moves some beyond its end."""
-        if self.size % 128 == 0 or self.map.swizzle == "none":
+        """The runs of bytes of shared memory that a box at `start` takes: one, unless its rows leave gaps. A span begins at a multiple of its
+        size, so the swizzle moves nothing out of it."""
+        if self.row == self.pitch:
             return np.array([start]), self.size
         return self.layout(start)[::PIECE], PIECE
 
@@ -196,7 +208,7 @@ def _load(c: Compiler, node: Node) -> tuple[Run, bool]:
 
     def run(agent: Agent, frame: Frame) -> None:
         agent.counts[counter] += frame.count
-        starts = target.locate(agent, frame, operand.size, ALIGNMENT).start
+        starts = target.locate(agent, frame, operand.room, ALIGNMENT).start
         places = bar.places(agent, frame)
         masks = None if mask is None else frame.spread(np.asarray(mask(agent, frame))).reshape(-1).astype(np.int64)
         for k, box in enumerate(operand.boxes(agent, frame)):
@@ -262,7 +274,7 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
 
     def run(agent: Agent, frame: Frame) -> None:
         agent.counts[counter] += frame.count
-        starts = source.locate(agent, frame, operand.size, ALIGNMENT).start
+        starts = source.locate(agent, frame, operand.room, ALIGNMENT).start
         for k, box in enumerate(operand.boxes(agent, frame)):
             _issue_store(agent, _only(frame, k), operand, source, box, int(starts[k]), combine)
 

@@ -4,71 +4,93 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.gpu.isolated import Isolated
 from tests.gpu.transfer import from_gpu, to_gpu
 from tests.tma import slabs
 from tests.tma import test_multicast as multicast
 from tests.tma.boxes import CASES, RANDOM, Case, memory_of, without_nan
 from tests.tma.test_boxes import COMBINE, REDUCED
 
-pytestmark = pytest.mark.usefixtures("hopper")
+BOXES = [(case, at) for case in [*CASES, *RANDOM] for at in case.at]
 
 
 @pytest.fixture(scope="module")
-def hopper(gpu):
+def there(gpu, torch):
+    """A process with the GPU."""
     if gpu.arch < "sm_90":
         pytest.skip(f"{gpu.arch} has no tensor copies")
+    isolated = Isolated()
+    yield isolated
+    isolated.end()
 
 
-def on_gpu(torch, array):
+def _on_gpu(array):
     """The array with its strides: a part of a wider one stays one."""
+    import torch
     if array.base is None or array.flags.c_contiguous:
         return to_gpu(torch, np.ascontiguousarray(array))
     return to_gpu(torch, array.base)[..., :array.shape[-1]]
 
 
-@pytest.mark.parametrize("case", [*CASES, *RANDOM], ids=str)
-def test_loads(case, torch):
-    kernel, array = case.load_kernel(), case.array()
-    on_device = on_gpu(torch, array)
-    for at in case.at:
-        before = memory_of(case)
-        memory = to_gpu(torch, before.view(np.uint32))
-        kernel(on_device, to_gpu(torch, np.int32(at)), memory)
-        got = from_gpu(torch, memory, np.uint32).view(np.uint8)
-        assert np.array_equal(without_nan(case, got), case.loaded(array, at, before)), at
+def loaded(case, at):
+    """Shared memory after a load."""
+    import torch
+    memory = to_gpu(torch, memory_of(case).view(np.uint32))
+    case.load_kernel()(_on_gpu(case.array()), to_gpu(torch, np.int32(at)), memory)
+    return from_gpu(torch, memory, np.uint32).view(np.uint8)
 
 
-@pytest.mark.parametrize("case", [*CASES[::2], *RANDOM[::2]], ids=str)
-def test_stores(case, torch):
-    kernel = case.store_kernel()
-    for at in case.at:
-        array, memory = case.array(), memory_of(case)
-        on_device = on_gpu(torch, array)
-        kernel(on_device, to_gpu(torch, np.int32(at)), to_gpu(torch, memory.view(np.uint32)))
-        got, expected = from_gpu(torch, on_device, array.dtype), case.stored(array, at, memory)
-        assert np.array_equal(got.view(f"u{case.itemsize}"), expected.view(f"u{case.itemsize}")), at
+def stored(case, at, reduction=None):
+    """The array's bytes after a store or reduction."""
+    import torch
+    array = case.array()
+    on_device = _on_gpu(array)
+    case.store_kernel(reduction)(on_device, to_gpu(torch, np.int32(at)), to_gpu(torch, memory_of(case).view(np.uint32)))
+    return from_gpu(torch, on_device, array.dtype).view(f"u{case.itemsize}")
+
+
+@pytest.mark.parametrize(("case", "at"), BOXES, ids=str)
+def test_loads(case, at, there):
+    got = there(loaded, case, at)
+    assert np.array_equal(without_nan(case, got), case.loaded(case.array(), at, memory_of(case)))
+
+
+@pytest.mark.parametrize(("case", "at"), BOXES[::2], ids=str)
+def test_stores(case, at, there):
+    expected = case.stored(case.array(), at, memory_of(case))
+    assert np.array_equal(there(stored, case, at), expected.view(f"u{case.itemsize}"))
 
 
 @pytest.mark.parametrize(("op", "dtype"), REDUCED)
-def test_reductions(op, dtype, torch):
+def test_reductions(op, dtype, there):
     case = Case((20, 32), (8, 16), dtype, "64B" if dtype in ("float32", "int32", "uint32") else "none")
-    kernel = case.store_kernel(op)
-    for at in ((0, 0), (16, 20), (-3, -7)):
-        array, memory = case.array(), memory_of(case)
-        on_device = to_gpu(torch, array)
-        kernel(on_device, to_gpu(torch, np.int32(at)), to_gpu(torch, memory.view(np.uint32)))
-        assert np.array_equal(from_gpu(torch, on_device, array.dtype), case.stored(array, at, memory, COMBINE[op])), at
+    for at in ((0, 0), (16, 24), (-3, -8)):
+        expected = case.stored(case.array(), at, memory_of(case), COMBINE[op])
+        assert np.array_equal(there(stored, case, at, op), expected.view(f"u{case.itemsize}")), at
 
 
-def test_a_map_of_a_view(torch):
-    a, b, expected = slabs.arrays()
+def three_slabs():
+    """B of `tests.tma.slabs`."""
+    import torch
+    a, b, _ = slabs.arrays()
     out = to_gpu(torch, b)
     slabs.KERNEL(to_gpu(torch, a), out)
-    assert np.array_equal(from_gpu(torch, out, b.dtype), expected)
+    return from_gpu(torch, out, np.uint16)
 
 
-def test_multicast(torch):
-    a = np.random.default_rng(0).standard_normal((multicast.BLOCKS * 16, 64)).astype(ml_dtypes.bfloat16)
-    out = to_gpu(torch, np.zeros((2, multicast.BLOCKS, *a.shape), a.dtype))
-    multicast.KERNEL(to_gpu(torch, a), out)
-    assert np.array_equal(from_gpu(torch, out, a.dtype), np.broadcast_to(a, tuple(out.shape)))
+def test_a_map_of_a_view(there):
+    assert np.array_equal(there(three_slabs), slabs.arrays()[2].view(np.uint16))
+
+
+def shared_boxes(a):
+    """B of `tests.tma.test_multicast`."""
+    import torch
+    out = to_gpu(torch, np.zeros((2, multicast.BLOCKS, *a.shape), ml_dtypes.bfloat16))
+    multicast.KERNEL(to_gpu(torch, a.view(ml_dtypes.bfloat16)), out)
+    return from_gpu(torch, out, np.uint16)
+
+
+def test_multicast(there):
+    a = np.random.default_rng(0).integers(0, 1 << 14, (multicast.BLOCKS * 16, 64)).astype(np.uint16)
+    got = there(shared_boxes, a)
+    assert np.array_equal(got, np.broadcast_to(a, got.shape))

@@ -14,7 +14,7 @@ import numpy as np
 from tracer import T, trace
 
 MASKS = {"none": 0, "32B": 1, "64B": 3, "128B": 7}
-SPANS = {"none": 256, "32B": 32, "64B": 64, "128B": 128}
+SPANS = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 TYPES = ("uint8", "int16", "float16", "bfloat16", "float32", "int32", "float64", "int64", "float8_e4m3fn")
 PAGE = 1024             # what the largest swizzle repeats after
 
@@ -51,9 +51,14 @@ class Case:
         return prod(self.moved) * self.itemsize
 
     @property
+    def pitch(self) -> int:
+        """Bytes from row to row in shared memory: with a swizzle a row takes the whole of what it permutes within."""
+        return SPANS[self.swizzle] or self.box[-1] * self.itemsize
+
+    @property
     def room(self) -> int:
         """Bytes of shared memory, of which the box begins at `offset`."""
-        return self.offset + -(-self.size // PAGE) * PAGE + PAGE
+        return self.offset + -(-prod(self.moved[:-1]) * self.pitch // PAGE) * PAGE + PAGE
 
     def array(self, seed: int = 0) -> np.ndarray[Any, Any]:
         """A random array; with a row pitch, a part of a wider one. No NaNs, so that bytes tell."""
@@ -64,7 +69,8 @@ class Case:
 
     def place(self, index: int) -> int:
         """Where byte `index` of the box lies in shared memory: PTX ISA 5.5.7, by address."""
-        address = self.offset + index
+        row, column = divmod(index, self.box[-1] * self.itemsize)
+        address = self.offset + row * self.pitch + column
         chunk, line = address >> 4 & 7, address >> 7 & 7
         return address & ~0x70 | (chunk ^ line & MASKS[self.swizzle]) << 4
 
@@ -182,7 +188,7 @@ def drawn(seed: int) -> Case:
     rank, dtype = random.randint(1, 5), random.choice(TYPES)
     swizzle = random.choice(list(MASKS))
     itemsize = Case((), (), dtype).itemsize
-    row = random.randrange(16, SPANS[swizzle] + 1, 16) // itemsize
+    row = random.randrange(16, (SPANS[swizzle] or 256) + 1, 16) // itemsize
     most = (256, 24, 8, 4, 3)[rank - 1]
     box = [random.randint(1, most) for _ in range(rank - 1)]
     steps = tuple(random.choice((1, 1, 2, 3)) for _ in range(rank - 1)) + (1,)
@@ -191,24 +197,25 @@ def drawn(seed: int) -> Case:
     last = random.randint(1, 3 * row)
     pitch = -(-last // unit) * unit + unit * random.randint(0, 2)
     offset = random.choice((0, 128, 256, 512, 640, PAGE))
-    at = tuple(tuple(random.randint(-size, extent + 1) for size, extent in zip((*box, row), (*shape, last))) for _ in range(3))
+    at = tuple((*(random.randint(-size, extent + 1) for size, extent in zip(box, shape)), random.randint(-row // unit, last // unit + 1) * unit)
+               for _ in range(3))
     return Case((*shape, last), (*box, row), dtype, swizzle, offset, steps if any(s > 1 for s in steps) else None,
                 row_pitch=pitch if rank > 1 and pitch != last else None, at=(*at, (0,) * rank))
 
 
 CASES = [
-    Case((64, 64), (8, 32), at=((0, 0), (8, 32), (60, 40), (-3, -5), (100, 0), (-100, -100))),
-    *(Case((64, span // 2), (16, span // 2), "bfloat16", mode, at=((0, 0), (40, 0), (-1, -3), (63, 8)))
+    Case((64, 64), (8, 32), at=((0, 0), (8, 32), (60, 40), (-3, -4), (100, 0), (-100, -100))),
+    *(Case((64, span // 2), (16, span // 2), "bfloat16", mode, at=((0, 0), (40, 0), (-1, -8), (63, 8)))
       for mode, span in SPANS.items() if mode != "none"),
     # A base that is no multiple of what the pattern repeats after: the permutation follows the address.
     *(Case((32, 64), (8, 64), "bfloat16", "128B", PAGE + shift, at=((0, 0),)) for shift in (128, 256, 512, 896)),
-    # Rows shorter than what the swizzle permutes within.
-    Case((16, 16), (8, 8), "bfloat16", "128B", at=((0, 0), (3, 4))), Case((16, 16), (4, 8), "bfloat16", "64B", at=((0, 0),)),
-    Case((16, 32), (16, 32), "bfloat16", "128B", at=((0, 0),)),
-    Case((40, 24), (20, 8), "float32", element_strides=(3, 1), at=((0, 0), (-2, -1), (30, 20))),
-    Case((1000,), (256,), "uint8", at=((0,), (900,), (-255,))),
-    Case((4, 5, 6, 7, 16), (2, 2, 3, 2, 16), "float16", at=((0, 0, 0, 0, 0), (-1, 4, 5, -1, 3))),
-    Case((12, 20), (8, 16), "float32", oob_fill="nan", at=((8, 10), (0, 0))),
+    # Rows shorter than what the swizzle permutes within: each begins a span.
+    Case((16, 16), (8, 8), "bfloat16", "128B", at=((0, 0), (3, 8))), Case((16, 16), (4, 8), "bfloat16", "64B", at=((0, 0),)),
+    Case((16, 32), (16, 32), "bfloat16", "128B", at=((0, 0),)), Case((3, 9, 48), (2, 4, 48), "bfloat16", "128B", 256, at=((1, 6, 0),)),
+    Case((40, 24), (20, 8), "float32", element_strides=(3, 1), at=((0, 0), (-2, -4), (30, 20))),
+    Case((1000,), (256,), "uint8", at=((0,), (912,), (-240,))),
+    Case((4, 5, 6, 7, 16), (2, 2, 3, 2, 16), "float16", at=((0, 0, 0, 0, 0), (-1, 4, 5, -1, 8))),
+    Case((12, 20), (8, 16), "float32", oob_fill="nan", at=((8, 8), (0, 0))),
 ]
 RANDOM = [drawn(seed) for seed in range(40)]
 

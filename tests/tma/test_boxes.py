@@ -36,7 +36,7 @@ def test_stores(case):
 def test_reductions(op, dtype):
     case = Case((20, 32), (8, 16), dtype, "64B" if dtype in ("float32", "int32", "uint32") else "none")
     kernel = case.store_kernel(op)
-    for at in ((0, 0), (16, 20), (-3, -7)):
+    for at in ((0, 0), (16, 24), (-3, -8)):
         array, memory = case.array(), memory_of(case)
         expected = case.stored(array, at, memory, COMBINE[op])
         kernel.simulate(array, np.int32(at), memory.view(np.uint32))

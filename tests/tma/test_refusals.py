@@ -101,7 +101,9 @@ def using(body, box=(8, 32), dtype="float32"):
     (lambda A, m, t, b, tx: T.tma.reduce("sub", m, (0, 0), t), "T.tma.reduce: 'sub' is none of add, min, max"),
     (lambda A, m, t, b, tx: T.tma.reduce("min", m, (0, 0), t), "'min' of float32; the copy engine has it for uint32, int32, uint64, int64, float16"),
     (lambda A, m, t, b, tx: T.tma.prefetch(t), "T.tma.prefetch: .* is no tensor map"),
-    (lambda A, m, t, b, tx: T.tma.load(t, m, (0, 0.5), b), "at"),
+    (lambda A, m, t, b, tx: T.tma.load(t, m, (0, 6), b),
+     r"the box begins at 6 along the last axis of 'A', which is no multiple of 16 bytes \(4 float32\)"),
+    (lambda A, m, t, b, tx: T.tma.store(m, (0, tx * 4 + 1), t), r"the box begins at tx\*4 \+ 1 along the last axis"),
 ])
 def test_copies(body, message):
     with pytest.raises(TraceError, match=message):
@@ -121,6 +123,19 @@ def test_a_tile_that_is_laid_out_otherwise(layout, swizzle, laid):
         T.tma.store(boxes, (0, 0), tile)
 
     with pytest.raises(TraceError, match=f"T.tma.store: 'tile' is laid out with {laid}, the map of 'A' with swizzle=\"{swizzle}\""):
+        trace(kernel)
+
+
+def test_rows_shorter_than_the_swizzle_permutes_within():
+    def kernel(A: T.Buffer((64, 64), "float16")):
+        boxes = T.tensor_map(A, (8, 16), swizzle="128B")
+        assert (boxes.box_bytes, boxes.shared_bytes, boxes.box_shape) == (256, 1024, (8, 16))
+        T.device_entry()
+        T.thread_id([32])
+        T.tma.store(boxes, (0, 0), T.alloc_shared((8, 16), "float16", align=1024))
+
+    with pytest.raises(TraceError, match="rows of the box are 16 float16, and in shared memory each begins a span of 128 bytes, which "
+                                         "swizzle=\"128B\" permutes within; .* or pass a pointer to 1024 bytes"):
         trace(kernel)
 
 
@@ -209,6 +224,18 @@ def test_a_right_load():
 def test_misaligned_boxes():
     with pytest.raises(MisalignedAccessError, match=r"store of tile\[0, 0\] needs an address that is a multiple of 128"):
         loading(skew=4).simulate(*ARRAYS)
+
+
+def test_boxes_begin_at_16_bytes():
+    def kernel(A: T.Buffer((64, 64), "float32"), I: T.Buffer((1,), "int32")):  # noqa: E741
+        boxes = T.tensor_map(A, (8, 32))
+        T.device_entry()
+        with T.If(T.thread_id([32]) == 0):
+            T.tma.prefetch(boxes, (0, I[0]))
+
+    trace(kernel).simulate(ARRAYS[0], np.int32([8]))
+    with pytest.raises(MisalignedAccessError, match=r"the box begins at -3 along the last axis of A, which is no multiple of 16 bytes \(4 float32\)"):
+        trace(kernel).simulate(ARRAYS[0], np.int32([-3]))
 
 
 def test_fewer_bytes_expected_than_copied():

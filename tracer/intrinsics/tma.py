@@ -17,9 +17,9 @@ from tracer.buffers import Buffer, address_of
 from tracer.dtypes import DType
 from tracer.extents import symbolic_text
 from tracer.intrinsics.ptx.chain import record
-from tracer.recorder import Recorder, current
-from tracer.tensor_maps import TensorMap
-from tracer.values import Value
+from tracer.recorder import INT32, Recorder, current
+from tracer.tensor_maps import UNIT, TensorMap, row_pitch
+from tracer.values import Value, as_node
 
 # PTX ISA 9.7.9.27.1.3 and 9.7.9.25.4.3: the element types that the copy engine reduces.
 REDUCTIONS = {
@@ -29,7 +29,7 @@ REDUCTIONS = {
 }
 
 
-PIECE = 16      # bytes that a swizzle keeps together
+PIECE = UNIT      # bytes that a swizzle keeps together
 
 
 def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask: Any = None) -> None:
@@ -104,7 +104,18 @@ def _innermost_first(coords: Any, tensor_map: TensorMap, what: str, recorder: Re
     if len(entries) != len(tensor_map.box):
         recorder.fail(f"T.tma.{what}: {len(entries)} coordinates for the {len(tensor_map.box)} axes of {tensor_map.buffer!r}; write where the box "
                       "begins along each")
+    _check_first_row(entries[-1], tensor_map, what, recorder)
     return entries[::-1]
+
+
+def _check_first_row(column: Any, tensor_map: TensorMap, what: str, recorder: Recorder) -> None:
+    """PTX ISA 5.5.3.1: the address of a box is a multiple of 16 bytes. Strides are, so it is for the last coordinate to see to it."""
+    node = as_node(column, INT32, recorder)
+    size = tensor_map.map.buffer.dtype.bytes
+    if node.sym is not None and recorder.known.prove(si.eq(si.floormod(node.sym * size, si.const(UNIT)), si.const(0))) is False:
+        place = symbolic_text(node.sym, recorder)
+        recorder.fail(f"T.tma.{what}: the box begins at {place} along the last axis of {tensor_map.buffer!r}, which is no "
+                      f"multiple of {UNIT} bytes ({UNIT // size} {tensor_map.map.buffer.dtype}): a GPU takes such an instruction for an illegal one")
 
 
 def _shared(place: Any, tensor_map: Any, what: str, recorder: Recorder) -> Value:
@@ -116,6 +127,10 @@ def _shared(place: Any, tensor_map: Any, what: str, recorder: Recorder) -> Value
         return _pointer(place)
     decl, wanted = place.decl, tensor_map.map
     _check_elements(place, decl.dtype, wanted.buffer.dtype, what, recorder)
+    if tensor_map.shared_bytes != tensor_map.box_bytes:
+        recorder.fail(f"T.tma.{what}: rows of the box are {wanted.box[-1]} {decl.dtype}, and in shared memory each begins a span of "
+                      f"{row_pitch(wanted)} bytes, which swizzle=\"{wanted.swizzle}\" permutes within; no buffer is laid out so: make the rows as "
+                      f"long as the span, or pass a pointer to {tensor_map.shared_bytes} bytes that you index yourself")
     if decl.storage.scope not in ("shared", "shared.dyn"):
         recorder.fail(f"T.tma.{what}: {decl.name!r} is in {decl.storage.scope} memory; boxes are in shared memory")
     count = product(decl.shape)
