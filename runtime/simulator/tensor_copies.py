@@ -93,8 +93,8 @@ class MapOperand:
         first = int(frame.spread(self.first(agent, frame)).flat[0])
         starts = [frame.spread(np.asarray(at(agent, frame))).reshape(-1).astype(np.int64) for at in self.at]
         if (odd := starts[0] * self.itemsize % PIECE != 0).any():
-            first = starts[0][odd][0]
-            agent.fail(MisalignedAccessError, f"{self.node.op.name}: the box begins at {first} along the last axis of {self.buffer.name}, "
+            where = starts[0][odd][0]
+            agent.fail(MisalignedAccessError, f"{self.node.op.name}: the box begins at {where} along the last axis of {self.buffer.name}, "
                        f"which is no multiple of {PIECE} bytes ({PIECE // self.itemsize} {self.buffer.dtype}); a GPU takes it for an illegal "
                        "instruction", frame, odd.reshape(frame.shape), self.node)
         return [self._box([int(start[k]) for start in starts], dims, strides, first) for k in range(frame.count)]
