@@ -41,7 +41,7 @@ class Int:
     `key` orders nodes by structure and symbol names, the same in every process.
     """
 
-    __slots__ = ("op", "args", "coefs", "value", "name", "key", "_count", "_free", "_digits", "_nearest", "_code")
+    __slots__ = ("op", "args", "coefs", "value", "name", "key", "_count", "_free", "_digits", "_nearest", "_inner", "_code")
 
     op: str
     args: tuple[Int, ...]
@@ -57,6 +57,7 @@ class Int:
         self._free: tuple[Int, ...] | None = None
         self._digits: Int | None = None
         self._nearest: Int | None = None
+        self._inner: Any = None
         self._code: dict[str, Any] | None = None
 
     @property
@@ -141,7 +142,8 @@ def _forget_unused() -> None:
     for where in reversed(list(_table)):
         node = _table[where]
         # The table, `node`, `getrefcount`'s own argument, and the node itself where it is its own reading: nobody else.
-        if sys.getrefcount(node) == 3 + (node._digits is node) + (node._nearest is node):
+        own = (node._digits is node) + (node._nearest is node) + (node._inner is not None and node in node._inner.selects)
+        if sys.getrefcount(node) == 3 + own:
             del _table[where]
 
 

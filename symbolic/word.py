@@ -15,7 +15,7 @@ against the expression that came in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from symbolic import integers
 from symbolic.integers import ABS, CONST, FLOORDIV, PRODUCT, SELECT, SHL, SUM, TRUNCDIV, Int, floordiv, terms_of
@@ -36,18 +36,19 @@ def stays(S: Engine, written: Int, found: Int) -> bool:
 
 def _are_covered(S: Engine, written: tuple[Int, ...], found: Int, whole: bool) -> bool:
     """`whole`: `found` itself has the value of one of `written`, so that only what it is made of is asked for."""
-    values: dict[Int, None] = {}
-    selects: dict[Int, None] = {}
-    if not _collect(found, whole, values, selects):
+    inner = found._inner
+    if inner is None:
+        inner = found._inner = _inner_of(found)
+    if not inner.words:
         return False
     computed: list[Int] | None = None
-    for x in values:
+    for x in inner.values if whole or not _is_value(found) else (*inner.values, found):
         if not fits(S, S.canon(x)):
             if computed is None:
                 computed = [y for e in written for y in _computed(S, e)]
             if not any(_covers(S, y, x) for y in computed):
                 return False
-    return all(_branches_are_covered(S, written, e, whole and e is found) for e in selects)
+    return all(_branches_are_covered(S, written, e, whole and e is found) for e in inner.selects)
 
 
 def _branches_are_covered(S: Engine, written: tuple[Int, ...], e: Int, whole: bool) -> bool:
@@ -71,26 +72,42 @@ def _branch(S: Engine, e: Int, holds: Int) -> Int:
     return yes if S.canon(condition) is known else no if S.canon(integers.lnot(condition)) is known else integers.ZERO
 
 
-def _collect(e: Int, whole: bool, values: dict[Int, None], selects: dict[Int, None]) -> bool:
-    """Notes the values that `e` computes for certain and the selects in it. False for a number that is no int32."""
-    pending = [(e, whole)]
+class Inner(NamedTuple):
+    """What an expression is made of: whether every number in it is an int32 (`words`), the values to be asked for that it computes for
+    certain, itself left out, and its selects."""
+
+    words: bool
+    values: tuple[Int, ...]
+    selects: tuple[Int, ...]
+
+
+def _inner_of(e: Int) -> Inner:
+    values: dict[Int, None] = {}
+    selects: dict[Int, None] = {}
+    words = True
+    pending = [(e, True)]
     seen = set(pending)
     while pending:
         x, free = pending.pop()
         op = x.op
         if op is CONST or op is SUM:
-            if not _LEAST <= x.value <= _GREATEST or x.coefs and not (min(x.coefs) >= _LEAST and max(x.coefs) <= _GREATEST):
-                return False
+            words = words and all(_LEAST <= n <= _GREATEST for n in (x.value, *x.coefs))
         elif op is SELECT:
             selects[x] = None
-        if not free and (op in _RING or op is SHL or op is ABS or op in _DIVISIONS and _may_negate(x)):
+        if not free and _is_value(x):
             values[x] = None
         inside = op in _RING
         for a in x.args[:1] if op is SELECT else x.args:
             if (a.args or a.op is CONST) and (a, inside) not in seen:
                 seen.add((a, inside))
                 pending.append((a, inside))
-    return True
+    return Inner(words, tuple(values), tuple(selects))
+
+
+def _is_value(x: Int) -> bool:
+    """Whether `x` may be no int32 although its operands are."""
+    op = x.op
+    return op in _RING or op is SHL or op is ABS or op in _DIVISIONS and _may_negate(x)
 
 
 def _may_negate(e: Int) -> bool:
