@@ -32,28 +32,30 @@ REDUCTIONS = {
 PIECE = UNIT      # bytes that a swizzle keeps together
 
 
-def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask: Any = None) -> None:
+def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask: Any = None, policy: Any = None) -> None:
     """Begin to copy the box at `coords` into `dst`, shared memory of `tensor_map.box_shape` elements. Its `tensor_map.box_bytes` bytes are
     added to the mbarrier at `barrier`, which must expect them.
 
-    `cta_mask`: a multicast to the blocks of the cluster whose bit is set, to the same offsets there. Raises `TraceError` where the sizes,
-    dtypes or numbers of coordinates disagree.
+    `cta_mask`: a multicast to the blocks of the cluster whose bit is set, to the same offsets there. `policy`: how L2 shall keep it, a uint64
+    of `T.ptx.createpolicy`. Raises `TraceError` where the sizes, layouts, dtypes or numbers of coordinates disagree.
     """
     recorder = current()
     target = _shared(dst, tensor_map, "load", recorder)
     words = [_DIMENSIONS[len(tensor_map.box)], "shared::cluster", "global", "tile", "mbarrier::complete_tx::bytes"]
-    mask = [] if cta_mask is None else [cta_mask]
-    record(("cp", "async", "bulk", "tensor", *words, *["multicast::cluster"] * len(mask)),
-           (target, tensor_map, *_innermost_first(coords, tensor_map, "load", recorder), _pointer(barrier), *mask), {})
+    mask, hint = _given(cta_mask), _given(policy)
+    record(("cp", "async", "bulk", "tensor", *words, *["multicast::cluster"] * len(mask), *[_HINT] * len(hint)),
+           (target, tensor_map, *_innermost_first(coords, tensor_map, "load", recorder), _pointer(barrier), *mask, *hint), {})
 
 
-def store(tensor_map: TensorMap, coords: Any, src: Any) -> None:
+def store(tensor_map: TensorMap, coords: Any, src: Any, *, policy: Any = None) -> None:
     """Begin to copy `src`, shared memory, to the box at `coords`; what lies outside the array is left out. Part of the thread's present bulk
-    group: `commit`, then `wait`."""
+    group: `commit`, then `wait`. `policy` as for `load`."""
     recorder = current()
     source = _shared(src, tensor_map, "store", recorder)
     words = [_DIMENSIONS[len(tensor_map.box)], "global", "shared::cta", "tile", "bulk_group"]
-    record(("cp", "async", "bulk", "tensor", *words), (tensor_map, *_innermost_first(coords, tensor_map, "store", recorder), source), {})
+    hint = _given(policy)
+    record(("cp", "async", "bulk", "tensor", *words, *[_HINT] * len(hint)),
+           (tensor_map, *_innermost_first(coords, tensor_map, "store", recorder), source, *hint), {})
 
 
 def reduce(op: str, tensor_map: TensorMap, coords: Any, src: Any) -> None:
@@ -93,6 +95,11 @@ def wait(groups: int = 0, *, read: bool = False) -> None:
 
 
 _DIMENSIONS = ("", "1d", "2d", "3d", "4d", "5d")
+_HINT = "L2::cache_hint"
+
+
+def _given(operand: Any) -> list[Any]:
+    return [] if operand is None else [operand]
 
 
 def _refuse_map(what: str, given: Any, recorder: Recorder) -> None:
