@@ -1,8 +1,9 @@
 """C = A @ B.T in bfloat16 on Hopper (sm_90a): roles for warps, tiles by TMA, products by wgmma.
 
-A is (M, K) and B is (N, K), so both run along K; C is (M, N). A block computes a tile of BM x BN. One warp, the producer, asks the copy
-engine for tiles of A and B, STAGES of them ahead; two warpgroups, the consumers, multiply them, 64 rows each. Blocks come in clusters of
-CLUSTER neighbours down M, which need the same tile of B: each loads a part of it, for all of them.
+A is (M, K) and B is (N, K), so both run along K; C is (M, N). A block computes one tile of 128 x BN after the other. One thread, the
+producer, asks the copy engine for tiles of A and B, STAGES of them ahead, across the ends of C's tiles; two warpgroups, the consumers,
+multiply them, 64 rows each, and have their result stored while the next one begins. Blocks come in clusters of CLUSTER neighbours down
+M, which need the same tile of B: each loads a part of it, for all of them.
 
 Run with `python -m examples.hopper_gemm`.
 """
@@ -16,34 +17,37 @@ from examples.common import run, show
 from symbolic.layout import mma_shared_layout
 from tracer import T, trace
 
-WORKERS = 2                 # consumer warpgroups, of 64 rows each
-PRODUCER, CONSUMERS = 1, 2  # named barriers: 0 is the block's
+WORKERS = 2             # consumer warpgroups, of 64 rows each
+BM, BK = 64 * WORKERS, 64       # 64 bfloat16 are a row of the 128-byte swizzle
 
 
 @trace
 def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.Buffer((M, N), "bfloat16"), *,  # noqa: F821
          M: T.constexpr, N: T.constexpr, K: T.constexpr, BN: T.constexpr = 256, STAGES: T.constexpr = 4, CLUSTER: T.constexpr = 2,
-         GROUP: T.constexpr = 8):
-    BM, BK = 64 * WORKERS, 64                           # 64 bfloat16 are a row of the 128-byte swizzle
-    part = BN // CLUSTER                                # rows of B that one block of the cluster loads
+         GROUP: T.constexpr = 8, STORED: T.constexpr = 128, BLOCKS: T.constexpr = 132):
+    """GROUP: tiles in a band (see `tile_of`). STORED: columns of C that are stored at once. BLOCKS: how many run at a time."""
+    part, steps = BN // CLUSTER, K // BK                # rows of B that one block of a cluster loads; tiles along K
+    tiles = M // BM * (N // BN)
+    blocks = min(tiles, BLOCKS // CLUSTER * CLUSTER)
     a_map = T.tensor_map(A, (BM, BK), swizzle="128B", l2_promotion="256B")
     b_map = T.tensor_map(B, (part, BK), swizzle="128B", l2_promotion="256B")
     c_map = T.tensor_map(C, (64, 64), swizzle="128B")
 
     T.device_entry()
-    block = T.cta_id([M // BM * (N // BN)])
-    rank = T.cta_id_in_cluster([CLUSTER])
+    block, rank = T.cta_id([blocks]), T.cta_id_in_cluster([CLUSTER])
     group, warp, lane = T.warpgroup_id([1 + WORKERS]), T.warp_id_in_wg([4]), T.lane_id([32])
     thread = warp * 32 + lane                           # in its warpgroup
-    m0, n0 = tile_of(block // CLUSTER, M // (BM * CLUSTER), N // BN, GROUP)
-    m0, n0 = (m0 * CLUSTER + rank) * BM, n0 * BN
+    turns = T.ceildiv(tiles - block, blocks)            # tiles of this block; those of a cluster have as many
+
+    def place(turn):
+        """Row and column of C where this block's tile begins."""
+        row, column = tile_of((block + turn * blocks) // CLUSTER, M // (BM * CLUSTER), N // BN, GROUP)
+        return (row * CLUSTER + rank) * BM, column * BN
 
     pool = T.SMEMPool()
-    a = swizzled(pool, (STAGES, BM, BK))
-    b = swizzled(pool, (STAGES, BN, BK))
+    a, b = swizzled(pool, (STAGES, BM, BK)), swizzled(pool, (STAGES, BN, BK))
+    c = swizzled(pool, (WORKERS, STORED // 64, 64, 64))
     full, empty = (pool.alloc((STAGES,), "uint64") for _ in range(2))
-    pool.move_base_to(0)                                # at the end nobody needs a and b: C's tile goes where they were
-    c = swizzled(pool, (WORKERS, BN // 64, 64, 64))
     pool.commit()
     with T.If((group == 0) & (thread == 0)):
         for s in range(STAGES):
@@ -55,50 +59,68 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
     with T.If(group == 0):
         T.ptx.setmaxnreg.dec.sync.aligned.u32(40)
         with T.If((warp == 0) & T.cuda.elect_sync()):
-            for k in T.serial(K // BK):
-                s = k % STAGES
-                T.cuda.mbarrier_wait(empty.ptr_to([s]), (k // STAGES % 2) ^ 1, scope="cluster")      # empty the first time round
-                T.ptx.mbarrier.arrive.expect_tx.shared.b64(full.ptr_to([s]), (BM + BN) * BK * 2)
-                T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), full.ptr_to([s]))
-                T.tma.load(b[s, rank * part:rank * part + part, 0:BK], b_map, (n0 + rank * part, k * BK), full.ptr_to([s]),
-                           cta_mask=(1 << CLUSTER) - 1)
+            for turn in T.serial(turns):
+                m0, n0 = place(turn)
+                for k in T.serial(steps):
+                    step = turn * steps + k
+                    s = step % STAGES
+                    T.cuda.mbarrier_wait(empty.ptr_to([s]), (step // STAGES % 2) ^ 1, scope="cluster")      # empty the first time round
+                    T.ptx.mbarrier.arrive.expect_tx.shared.b64(full.ptr_to([s]), (BM + BN) * BK * 2)
+                    T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), full.ptr_to([s]))
+                    T.tma.load(b[s, rank * part:rank * part + part, 0:BK], b_map, (n0 + rank * part, k * BK), full.ptr_to([s]),
+                               cta_mask=(1 << CLUSTER) - 1)
     with T.Else():
         T.ptx.setmaxnreg.inc.sync.aligned.u32(232)
         worker = group - 1
         acc = T.alloc_local((BN // 2,), "float32")
+        word = T.alloc_local((4,), "uint32")
+        remote = T.local_scalar("uint32")
         a_tile = T.cuda.wgmma.descriptor(a.ptr_to([0, worker * 64, 0]), mn=64)
         b_tile = T.cuda.wgmma.descriptor(b.ptr_to([0, 0, 0]))
-        remote = T.local_scalar("uint32")
-        for k in T.serial(K // BK):
-            s = k % STAGES
-            T.cuda.mbarrier_wait(full.ptr_to([s]), k // STAGES % 2)
-            T.ptx.wgmma.fence.sync.aligned()
-            for step in range(BK // 16):                # 16 elements, 32 bytes, 2 units of a descriptor
-                T.ptx[f"wgmma.mma_async.sync.aligned.m64n{BN}k16.f32.bf16.bf16"](
-                    acc, a_tile + T.uint64(s * (BM * BK * 2 // 16) + 2 * step), b_tile + T.uint64(s * (BN * BK * 2 // 16) + 2 * step),
-                    (k > 0) | (step > 0))
-            T.ptx.wgmma.commit_group.sync.aligned()
-            T.ptx.wgmma.wait_group.sync.aligned(1)      # the step before this one is done with its tiles
-            with T.If((k > 0) & (thread < CLUSTER)):    # one thread tells one block
-                T.ptx.mapa.shared__cluster.u32(remote, empty.ptr_to([(k - 1) % STAGES]), thread)
-                T.ptx.mbarrier.arrive.release.cluster.shared__cluster.b64(remote)
-        T.ptx.wgmma.wait_group.sync.aligned(0)
 
-        T.ptx.bar.sync(CONSUMERS, 128 * WORKERS)        # nobody reads a and b any more
-        word = T.alloc_local((4,), "uint32")
-        for j in range(BN // 16):                       # 16 columns: four 8 x 8 matrices of the warp's 16 rows
-            for q in range(4):
-                T.ptx.cvt.rn.bf16x2.f32(word[q], acc[8 * j + 2 * q + 1], acc[8 * j + 2 * q])
-            T.ptx["stmatrix.sync.aligned.m8n8.x4.shared.b16"](
-                c.ptr_to([worker, j // 4, warp * 16 + lane % 16, j % 4 * 16 + lane // 16 * 8]), word)
-        T.ptx.fence.proxy.async_.shared__cta()          # the copy engine shall see it
-        T.cuda.warpgroup_sync(CONSUMERS + 1 + worker)
+        def release(stage):
+            """Tell every block that loads into this stage here: one thread tells one block."""
+            T.ptx.mapa.shared__cluster.u32(remote, empty.ptr_to([stage]), thread)
+            T.ptx.mbarrier.arrive.release.cluster.shared__cluster.b64(remote)
+
+        for turn in T.serial(turns):
+            for k in T.serial(steps):
+                step = turn * steps + k
+                s = step % STAGES
+                T.cuda.mbarrier_wait(full.ptr_to([s]), step // STAGES % 2)
+                T.ptx.wgmma.fence.sync.aligned()
+                for i in range(BK // 16):               # 16 elements, 32 bytes, 2 units of a descriptor
+                    T.ptx[f"wgmma.mma_async.sync.aligned.m64n{BN}k16.f32.bf16.bf16"](
+                        acc, a_tile + T.uint64(s * (BM * BK * 2 // 16) + 2 * i), b_tile + T.uint64(s * (BN * BK * 2 // 16) + 2 * i),
+                        (k > 0) | (i > 0))
+                T.ptx.wgmma.commit_group.sync.aligned()
+                T.ptx.wgmma.wait_group.sync.aligned(1)  # the step before this one is done with its tiles
+                with T.If((k > 0) & (thread < CLUSTER)):
+                    release((step - 1) % STAGES)
+            T.ptx.wgmma.wait_group.sync.aligned(0)
+            with T.If(thread < CLUSTER):
+                release((turn * steps + (steps - 1)) % STAGES)
+
+            m0, n0 = place(turn)
+            for first in range(0, BN, STORED):
+                with T.If(thread == 0):
+                    T.tma.wait(0, read=True)            # what was stored before has left c
+                T.cuda.warpgroup_sync(1 + worker)
+                for j in range(0, STORED, 16):          # 16 columns: four 8 x 8 matrices of the warp's 16 rows
+                    for q in range(4):
+                        two = (first + j) // 2 + 2 * q
+                        T.ptx.cvt.rn.bf16x2.f32(word[q], acc[two + 1], acc[two])
+                    T.ptx["stmatrix.sync.aligned.m8n8.x4.shared.b16"](
+                        c.ptr_to([worker, j // 64, warp * 16 + lane % 16, j % 64 + lane // 16 * 8]), word)
+                T.ptx.fence.proxy.async_.shared__cta()  # the copy engine shall see it
+                T.cuda.warpgroup_sync(1 + worker)
+                with T.If(thread == 0):
+                    for j in range(0, STORED, 64):
+                        T.tma.store(c_map, (m0 + worker * 64, n0 + first + j), c[worker, j // 64, 0:64, 0:64])
+                    T.tma.commit()
         with T.If(thread == 0):
-            for j in range(BN // 64):
-                T.tma.store(c_map, (m0 + worker * 64, n0 + j * 64), c[worker, j, 0:64, 0:64])
-            T.tma.commit()
             T.tma.wait(0, read=True)
-    T.cuda.cluster_sync()                               # no block ends while another still writes to it
+    T.cuda.cluster_sync()                               # no block ends while another still tells it something
 
 
 def swizzled(pool, shape):
@@ -113,12 +135,12 @@ def tile_of(number, rows: int, columns: int, most: int):
 
 
 def main() -> None:
-    kernel = gemm.specialize(M=256, N=256, K=256)
+    kernel = gemm.specialize(M=256, N=512, K=256, BLOCKS=2)
     show("CUDA", kernel.cuda_source())
     show("results", "")
     rng = np.random.default_rng(4)
-    a, b = (rng.standard_normal((256, 256)).astype(ml_dtypes.bfloat16) for _ in range(2))
-    run(kernel, [a, b], np.empty((256, 256), ml_dtypes.bfloat16), a.astype(np.float64) @ b.astype(np.float64).T, tolerance=2e-2)
+    a, b = (rng.standard_normal((rows, 256)).astype(ml_dtypes.bfloat16) for rows in (256, 512))
+    run(kernel, [a, b], np.empty((256, 512), ml_dtypes.bfloat16), a.astype(np.float64) @ b.astype(np.float64).T, tolerance=2e-2)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ BF16, F16 = ml_dtypes.bfloat16, np.float16
 # The module, the dtypes of operands and result, a small problem that goes round its stages more than once.
 SMALL: dict[str, tuple[Any, Any, Any, dict[str, int]]] = {
     "ampere": (ampere_gemm, F16, F16, sizes(64, 64, 320, BM=64, BN=64)),
-    "hopper": (hopper_gemm, BF16, BF16, sizes(256, 128, 320, BN=128, STAGES=2)),
+    "hopper": (hopper_gemm, BF16, BF16, sizes(256, 256, 192, BN=128, STAGES=2, STORED=64, BLOCKS=2)),
     "blackwell": (blackwell_gemm, BF16, np.float32, sizes(128, 64, 320, BN=64, STAGES=2)),
 }
-MORE = [("ampere", sizes(256, 128, 64)), ("hopper", sizes(256, 256, 256)), ("hopper", sizes(256, 64, 192, BN=64, STAGES=4, CLUSTER=1)),
-        ("hopper", sizes(512, 192, 128, BN=192, STAGES=3, CLUSTER=4)), ("blackwell", sizes(256, 256, 128, BN=128, STAGES=4))]
+MORE = [("ampere", sizes(256, 128, 64)), ("hopper", sizes(256, 256, 256)), ("hopper", sizes(256, 64, 192, BN=64, STAGES=4, CLUSTER=1, STORED=64)),
+        ("hopper", sizes(512, 192, 128, BN=192, STAGES=3, CLUSTER=4, STORED=64)), ("blackwell", sizes(256, 256, 128, BN=128, STAGES=4))]
 
 
 def multiplied(gemm: Any, given: Any, made: Any, size: dict[str, int], **how: Any) -> None:
@@ -77,27 +77,34 @@ def test_compiled_without_spills(name, architecture, tmp_path):
 
 BROKEN = [
     # a missing fence, commit or wait
-    ("hopper", "            T.ptx.wgmma.fence.sync.aligned()\n", "", errors.AsyncError, "no wgmma.fence stands between", "wgmma.mma_async"),
-    ("hopper", "            T.ptx.wgmma.commit_group.sync.aligned()\n", "", errors.DataRaceError,
+    ("hopper", "                T.ptx.wgmma.fence.sync.aligned()\n", "", errors.AsyncError, "no wgmma.fence stands between", "wgmma.mma_async"),
+    ("hopper", "                T.ptx.wgmma.commit_group.sync.aligned()\n", "", errors.DataRaceError,
      "load of smem (byte 0) by ptx.wgmma.mma_async", "wgmma.mma_async"),
-    ("hopper", "        T.ptx.wgmma.wait_group.sync.aligned(0)\n", "", errors.AsyncError, "is still writing; commit it and wait for its group",
+    ("hopper", "            T.ptx.wgmma.wait_group.sync.aligned(0)\n", "", errors.AsyncError, "is still writing; commit it and wait for its group",
      "cvt.rn"),
-    ("hopper", "        T.ptx.fence.proxy.async_.shared__cta() ", "        #", errors.DataRaceError, "goes through another proxy", "stmatrix"),
-    ("hopper", "        T.ptx.bar.sync(CONSUMERS, 128 * WORKERS) ", "        #", errors.DataRaceError, "by ptx.wgmma.mma_async", "stmatrix"),
-    ("hopper", "            T.ptx.wgmma.wait_group.sync.aligned(1) ", "            #", errors.DataRaceError,
+    ("hopper", "                T.ptx.wgmma.wait_group.sync.aligned(1) ", "                #", errors.DataRaceError,
      "load of smem (byte 0) by ptx.wgmma.mma_async", "T.tma.load(a"),
+    ("hopper", "                T.ptx.fence.proxy.async_.shared__cta() ", "                #", errors.DataRaceError, "goes through another proxy",
+     "stmatrix"),
+    ("hopper", "T.tma.wait(0, read=True)    ", "pass  ", errors.DataRaceError, "by ptx.cp.async.bulk.tensor.store", "stmatrix"),
+    ("hopper", "                T.cuda.warpgroup_sync(1 + worker)\n                with", "                with", errors.UninitializedReadError,
+     "cp.async.bulk.tensor.store", "T.tma.store"),
     # a wrong phase
-    ("hopper", "(k // STAGES % 2) ^ 1", "k // STAGES % 2", errors.DeadlockError, "cuda.mbarrier_wait waits for empty[0]", "mbarrier_wait(empty"),
-    ("hopper", "full.ptr_to([s]), k // STAGES % 2)", "full.ptr_to([s]), (k // STAGES + 1) % 2)", errors.DataRaceError, "by ptx.wgmma.mma_async",
-     "wgmma.mma_async"),
+    ("hopper", "(step // STAGES % 2) ^ 1", "step // STAGES % 2", errors.DeadlockError, "cuda.mbarrier_wait waits for empty[0]",
+     "mbarrier_wait(empty"),
+    ("hopper", "full.ptr_to([s]), step // STAGES % 2)", "full.ptr_to([s]), (step // STAGES + 1) % 2)", errors.DataRaceError,
+     "by ptx.wgmma.mma_async", "wgmma.mma_async"),
+    ("hopper", "step = turn * steps + k\n                s = step", "step = k\n                s = step", errors.SimulationError, "full[", ""),
     # a wrong count of arrivals or bytes
     ("hopper", "WORKERS * CLUSTER) ", "WORKERS * CLUSTER + 1) ", errors.DeadlockError, "it waits for 1 of 5 arrivals", "mbarrier_wait(empty"),
     ("hopper", "WORKERS * CLUSTER) ", "WORKERS * CLUSTER - 1) ", errors.MBarrierError, "more threads arrive than the 3 that mbarrier.init counts",
      "mbarrier.arrive.release"),
     ("hopper", "(BM + BN) * BK * 2)", "(BM + BN) * BK * 2 + 16)", errors.DeadlockError, "waits for full[0]", "mbarrier_wait(full"),
     ("hopper", "cta_mask=(1 << CLUSTER) - 1", "cta_mask=1", errors.DeadlockError, "waits for full[0]", "mbarrier_wait(full"),
+    ("hopper", "            with T.If(thread < CLUSTER):\n                release(", "            with T.If(thread < 0):\n                release(",
+     errors.DeadlockError, "waits for empty[", "mbarrier_wait(empty"),
     # a wrong descriptor, a barrier that is not there yet
-    ("hopper", "(BM * BK * 2 // 16) + 2 * step)", "(BM * BK * 2 // 16) + 8 * step)", errors.DescriptorError,
+    ("hopper", "(BM * BK * 2 // 16) + 2 * i)", "(BM * BK * 2 // 16) + 8 * i)", errors.DescriptorError,
      "A: the descriptor starts at shared address 0x80, 1 row(s) of 128 bytes into a pattern of the 128B swizzle", "wgmma.mma_async"),
     ("hopper", ".release.cluster()\n    T.cuda.cluster_sync()\n", ".release.cluster()\n", errors.MBarrierError, "is no mbarrier", ""),
     # tensor memory
