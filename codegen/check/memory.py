@@ -16,12 +16,12 @@ from tracer import operations as ops
 
 
 def bounds(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
-    """Whether each coordinate lies within its extent. A pointer may stand behind the last element, and is not asked."""
+    """Whether each coordinate lies within its extent; of a pointer, that of the element it points to."""
     for node, access in lowered.accesses.items():
-        if node.op is ops.ADDRESS_OF or access.buffer.cell or not access.coords:
+        if access.buffer.cell or not access.coords:
             continue
         facts = lowered.known[node]
-        lanes = moved(node).lanes if is_packet(node) else 1
+        lanes = moved(node).lanes if node.op is not ops.ADDRESS_OF and is_packet(node) else 1
         coords, _ = node.op.split(node.operands)
         for axis, (coordinate, size, shown) in enumerate(zip(coords, access.buffer.shape, access.coords)):
             if coordinate.sym is not None and not _is_plain(coordinate.sym, size, lanes):
@@ -44,6 +44,10 @@ def _within(access: FlatAccess, axis: int, first: Int, last: Int, size: Int, sho
         WRONG: f"index {axis} is {range_text(first, facts, names)}, never in [0, {extent})",
         OPEN: f"index {axis}, {range_text(last if low else first, facts, names)}, {side}",
     }
+    if access.node.op is ops.ADDRESS_OF and facts.prove(relation) is not True:
+        # It may stand behind the last element, if nothing is reached through it.
+        reason = f"index {axis} is {range_text(first, facts, names)}; what is reached from there, the simulator sees"
+        return Finding("bounds", OPEN, what, reason, access.node.location, relation, facts, names)
     return Finding.of("bounds", what, relation, facts, reasons, access.node.location, names)
 
 

@@ -54,6 +54,20 @@ def test_bounds() -> None:
     assert safe.explain().splitlines()[0] == "tx + 1 >= 0 and tx + 1 < n" and safe.explain().endswith("\n1")
 
 
+def test_pointers() -> None:
+    def kernel(A: T.Buffer((64,), "float32"), k: T.int32) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        T.cuda.func_call("twice", A.ptr_to([tx * 2]), source_code="__device__ void twice(float *p) { p[1] = 2.0f * p[0]; }")
+        T.cuda.func_call("twice", A.ptr_to([tx + k]), source_code="__device__ void twice(float *p) { p[1] = 2.0f * p[0]; }")
+
+    checked = trace(kernel).check()
+    assert told(checked, "bounds") == [
+        (SAFE, "address of A[tx*2]", "0 <= tx*2 < 64"),
+        (OPEN, "address of A[k + tx]",
+         "index 0 is k + tx, which is -2147483648 to 2147483678; what is reached from there, the simulator sees")]
+
+
 def test_alignment() -> None:
     def kernel(A: T.Buffer(("n",), "float32"), B: T.Buffer((256,), "float32"), k: T.int32) -> None:
         T.assume((k >= 0) & (A.shape[0] >= 512) & (k < 8))
