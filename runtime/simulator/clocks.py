@@ -128,6 +128,7 @@ class Order:
         self.warps = -(-threads // WARP)
         self.now = 0
         self.barrier = np.zeros(blocks, np.int32)           # when the block last met
+        self.running, self.together = 0, 0                  # blocks that run in lockstep, and when all of them last met
         self.warp_barrier: Array | None = None              # when the warp last met
         self.extra: dict[int, Clock] = {}                   # what a thread knows besides
         self.fences: dict[int, Fenced] = {}                 # by the rank of their scope
@@ -229,6 +230,8 @@ class Order:
         if count == self.threads:
             rows = slots[:, 0] // self.threads
             self.barrier[rows] = now
+            if len(rows) == self.running:
+                self.together = now
             if self.extra:
                 for row, group in zip(rows.tolist(), slots.tolist()):
                     self._meet(row, group)

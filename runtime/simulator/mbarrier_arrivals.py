@@ -70,11 +70,10 @@ def _arrive(c: Compiler, node: Node) -> tuple[Run, bool]:
         sizes = None if tx is None else flat_numbers(frame, tx(agent, frame))
         states = np.zeros(frame.count, np.uint64)
         for barrier, positions in bar.each(agent, frame):
+            phases: dict[int, list[int]] = {}
             for k in positions.tolist():
                 who, number = who_of(agent, frame, np.array([k])), int(counts[k])
-                if releases:
-                    for observer in agent.observers:
-                        observer.release(agent.numbers(frame)[k:k + 1], barrier.key(barrier.phase), node, scope)
+                phases.setdefault(barrier.phase, []).append(k)
                 if sizes is not None:
                     barrier.expect(int(sizes[k]), node, who)
                 states[k] = barrier.phase << 32 | barrier.pending
@@ -84,6 +83,9 @@ def _arrive(c: Compiler, node: Node) -> tuple[Run, bool]:
                 if drops:
                     barrier.count -= number
                 barrier.arrive(number, node, who)
+            for phase, arrived in phases.items() if releases else ():
+                for observer in agent.observers:
+                    observer.release(agent.numbers(frame)[arrived], barrier.key(phase), node, scope)
         if state is not None:
             put_registers(state, agent, frame, states.reshape(frame.shape))
 

@@ -20,6 +20,7 @@ from runtime.simulator.elements import Known
 from runtime.simulator.events import AsyncOperation, Observer, Touch
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import Memory
+from runtime.simulator.polling import needs_warps
 from runtime.simulator.race_text import Accused, Grid, describe
 from runtime.simulator.shadow import Kind, Shadow
 from tracer import operations as op
@@ -63,6 +64,7 @@ class Races(Observer):
         self.events: list[Event] = [Event(None, None, "", "", False, 0)]      # of each time
         nodes = list(half.body.walk())
         self.fixed = frozenset(a.buffer.storage for a in half.arguments if a.buffer is not None and a.read_only)     # nobody stores there
+        self.lockstep = not needs_warps(half.body)
         alone = cluster == (1, 1, 1) and not any(n.op.effect & Effect.OPAQUE for n in nodes)
         syncs = Effect.SYNC | Effect.OPAQUE
         self.warps = self.threads > WARP and any(n.op.effect & syncs and n.op is not op.CTA_SYNC and n.op not in op.FENCES for n in nodes)
@@ -83,6 +85,7 @@ class Races(Observer):
         if not self.dense:
             self.sorted = np.argsort(self.blocks)
         self.slots_of.clear()
+        self.order.running, self.order.together = (len(blocks), 0) if self.lockstep else (0, 0)
 
     def _slots(self, threads: Array) -> tuple[Array, Array]:
         """The slots of threads, and the stamps that they make at time 0. The same array of threads comes often."""
@@ -142,6 +145,8 @@ class Races(Observer):
 
     def _check(self, case: Case, before: Array) -> None:
         """Raise DataRaceError where one of the accesses stamped in `before` is not ordered before ours."""
+        if case.shadow.kind.one_block and (before & LAST_TIME).max(initial=0) <= self.order.together:
+            return      # all of it was before a barrier of all blocks
         doubtful = before >> TIME_BITS != case.stamps >> TIME_BITS
         doubtful &= before != 0
         if not doubtful.any():
