@@ -293,6 +293,28 @@ def test_tensor_memory_as_the_seed_writes_it() -> None:
         "tcgen05.dealloc.cta_group::1.sync.aligned.b32"]
 
 
+def test_an_address_in_a_mutable_scalar_and_its_own() -> None:
+    def kernel(U: T.Buffer((128,), "uint32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([128])
+        tile, r = T.alloc_shared((128,), "uint32"), T.alloc_local((4,), "uint32")
+        place, bar = T.shared_scalar("uint32"), T.shared_scalar("uint64")
+        place.assign(T.cuda.cvta_generic_to_shared(tile.ptr_to([0])))
+        T.ptx.mbarrier.init.shared.b64(bar, 1)
+        r[1] = T.cuda.cvta_generic_to_shared(T.address_of(bar))
+        T.ptx.ld.shared.u32(r[0], +place)
+        T.ptx.ld.shared.u32(r[2], place)
+        T.ptx.mbarrier.arrive.shared.b64(r[1], 1)
+        U[tx] = r[0] + r[2]
+
+    made = trace(kernel)
+    assert lines(made)[-4:] == ["ptx_ld_shared_u32(r[0], place);", "ptx_ld_shared_u32(r[2], shared_address(&place));",
+                                "ptx_mbarrier_arrive_shared_b64(r[1], 1u);", "U_ptr[tx] = r[0] + r[2];"]
+    namespace: dict[str, Any] = {}
+    exec(made.script(), namespace)
+    assert lines(trace(namespace["kernel"])) == lines(made)
+
+
 def test_lists_of_registers_are_taken_apart() -> None:
     kernel = kernel_with(lambda m: T.ptx.ld.global_.v4.b32([m.r[i] for i in range(4)], m.A.ptr_to([m.tx * 4])))
     assert lines(kernel)[-1] == "ptx_ld_global_v4_b32(r[0], r[1], r[2], r[3], &A_ptr[tx * 4]);"

@@ -98,7 +98,8 @@ def record(words: Sequence[str], operands: Iterable[Any], keywords: Mapping[str,
     hits = [b for b in bound if isinstance(b, Bound)]
     if not hits:
         _complain(words, keywords, [b for b in bound if isinstance(b, Miss)], recorder)
-    fitting = [b for b in hits if not b.problem and (len(hits) == 1 or b.fits)]
+    whole = [b for b in hits if not b.problem]
+    fitting = [b for b in whole if len(whole) == 1 or b.fits]
     if not fitting:
         recorder.fail(" Or: ".join(dict.fromkeys(b.problem or b.misfit for b in hits)))
     if len({b.found.words for b in fitting}) > 1:
@@ -250,7 +251,10 @@ def spelled(node: Node, text: Callable[[Node, DType | None], str]) -> str:
             listed.append(str(attrs[argument.name]))
         for operand in operands.get(argument.name, ()):
             constant = operand.attrs["value"] if operand.op is ops.CONST else None
-            listed.append(text(operand, None if constant is None else literal_in(constant, argument.type_in(attrs))))
+            written = text(operand, None if constant is None else literal_in(constant, argument.type_in(attrs)))
+            # A mutable scalar in the place of an address stands for its own; `+x` is the address that it holds.
+            holds = argument.is_memory and operand.op is ops.LOAD and operand.attrs["buffer"].cell and written.isidentifier()
+            listed.append(f"+{written}" if holds else written)
     if words[0] == "cuda":
         listed += [f"{slot.name}={attrs[slot.name]!r}".replace("'", '"') for slot in form.slots if slot.name in attrs]
     return f"{callee}({', '.join(listed)})"

@@ -29,7 +29,8 @@ def fits(argument: Argument, value: Any, found: Match) -> bool:
     node = value._node if isinstance(value, Value) and not isinstance(value, Cell) else None
     pointer = node is not None and node.op in (ops.ADDRESS_OF, ops.TENSOR_MAP)
     if argument.is_register:
-        return value.buffer.scope == "local" if isinstance(value, Cell) else node is not None and _is_register(node)
+        named = value.buffer if isinstance(value, Cell) else node.attrs["buffer"] if node is not None and _is_register(node) else None
+        return named is not None and named.scope == "local" and named.dtype.name in DTYPES[argument.type_in(found.modifiers)]
     if argument.is_memory:
         number = isinstance(value, Value) and value.dtype.name in _address_dtypes(argument.space_in(found.modifiers))
         return pointer or number or isinstance(value, Cell)
