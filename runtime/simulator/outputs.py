@@ -43,6 +43,6 @@ class Outputs(Observer):
             missing = np.flatnonzero(~written[bytes_].all(axis=1))
             if len(missing):
                 coords = ", ".join(str(int(x)) for x in np.unravel_index(missing[0], places.shape))
-                more = f" and {len(missing) - 1} more of its {prod(places.shape)} elements" if len(missing) > 1 else ""
+                more = f" (and {len(missing) - 1} more of its {prod(places.shape)} elements)" if len(missing) > 1 else ""
                 raise UnwrittenOutputError(f"{buffer.name}[{coords}]{more} was written by no thread: the grid is too small, or a guard leaves "
                                            f"it out{''.join(map(line, self.stores[buffer]))}")
