@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class Wait(NamedTuple):
     """Threads that cannot go on at `node` before `ready()`; `text()` says what they wait for. `parts`: where the two sides of a branch
-    wait, each on its own."""
+    wait, each on its own. `timed`: that time passes will do."""
 
     agent: Agent
     frame: Frame
@@ -33,6 +33,7 @@ class Wait(NamedTuple):
     ready: Callable[[], bool]
     text: Callable[[], str]
     parts: tuple[Wait, ...] = ()
+    timed: bool = False
 
 
 @dataclass(slots=True)

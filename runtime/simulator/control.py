@@ -8,8 +8,9 @@ import numpy as np
 
 from runtime.simulator.agent import Agent, Loop, Wait
 from runtime.simulator.frames import Frame, Value
-from runtime.simulator.polling import Polling, polling_of
+from runtime.simulator.polling import polling_of
 from runtime.simulator.program import Body, Compiler, Flow, Read, Run, Write, statement
+from runtime.simulator.turns import Watch
 from tracer import operations as op
 from tracer.errors import ArithmeticFault
 from tracer.ir import Node
@@ -77,7 +78,8 @@ def _in_turns(agent: Agent, node: Node, frame: Frame, parts: tuple[Frame, Frame]
 
 
 def _either(agent: Agent, frame: Frame, node: Node, waits: tuple[Wait, ...]) -> Wait:
-    return Wait(agent, frame, node, lambda: any(wait.ready() for wait in waits), lambda: "both branches wait", waits)
+    return Wait(agent, frame, node, lambda: any(wait.ready() for wait in waits), lambda: "both branches wait", waits,
+                any(wait.timed for wait in waits))
 
 
 @statement(op.IF_THEN_ELSE)
@@ -181,7 +183,7 @@ def _while(c: Compiler, node: Node) -> tuple[Run, bool]:
         loop = Loop()
         agent.loops.append(loop)
         here, departed = frame, False
-        watch = Watch(agent, polling) if polling.polls else None
+        watch = Watch(agent, node, polling)
         doubts = agent.engines.doubts
         while here.count:
             if doubts is not None:
@@ -194,40 +196,13 @@ def _while(c: Compiler, node: Node) -> tuple[Run, bool]:
                 agent.rejoin(loop.continued)
                 here = agent.present(here)
                 departed = True
-            if watch is not None and here.count and agent.resident is not None:
-                yield Wait(agent, here, node, watch.turn(), watch.text)
+            if here.count:
+                wait = watch.turn(here)
+                if wait is not None:
+                    yield wait
         return _leave_loop(agent, frame, loop, departed)
 
     return run, True
-
-
-class Watch:
-    """Whether a loop that polls may come out differently next time: memory has changed, or the thread's own variables that count, or
-    time goes by. A count that does nothing else for a million turns is no reason to go on."""
-
-    PATIENCE = 1 << 20
-
-    def __init__(self, agent: Agent, polling: Polling) -> None:
-        self.agent, self.polling = agent, polling
-        self.turns = 0
-        self.seen, self.state = agent.engines.changes, self._state()
-
-    def text(self) -> str:
-        """What is waited for, of the latest test that failed."""
-        return f"the loop polls: {self.agent.polled()}" if self.agent.polled is not None else "the loop polls memory, which nobody changes"
-
-    def _state(self) -> list[bytes]:
-        memories = [self.agent.memory.get(storage) for storage in self.polling.state]
-        return [memory.cells.tobytes() for memory in memories if memory is not None]
-
-    def turn(self) -> Callable[[], bool]:
-        """A turn has ended. Whether the next one is worth its while."""
-        engines, seen, before = self.agent.engines, self.seen, self.state
-        self.seen, self.state = engines.changes, self._state()
-        self.turns = self.turns + 1 if self.seen == seen else 0
-        if self.seen != seen or self.polling.timed or (self.state != before and self.turns < self.PATIENCE):
-            return lambda: True
-        return lambda: engines.changes != seen
 
 
 @statement(op.BREAK)

@@ -26,6 +26,7 @@ class Engines:
         self.random = None if seed is None else Random(seed)
         self.pending: dict[AsyncOperation, None] = {}
         self.changes = 0
+        self.idle = 0           # how long nobody did anything but wait for the time to pass, in ticks of the clock
         self.doubts: Doubts | None = None       # where races are looked for
 
     def issue(self, operation: AsyncOperation) -> None:
@@ -77,6 +78,10 @@ class Engines:
             if operation.reading is not None:
                 for observer in self.observers:
                     observer.land(operation.reading, operation.reading)
+
+    def pass_time(self) -> None:
+        """Nothing happens for a while; a longer one each time, so that any time comes soon."""
+        self.idle += max(100, self.idle // 4)
 
     def land_one(self) -> bool:
         """The oldest (with a seed: any) operation under way; False where there is none."""

@@ -40,11 +40,11 @@ def _nothing(c: Compiler, node: Node) -> tuple[Run, bool]:
 
 @statement(op.CLOCK64)
 def _clock(c: Compiler, node: Node) -> tuple[Run, bool]:
-    """The operations that the chunk's threads have run so far: deterministic, and more at every reading."""
+    """The operations that all threads have run so far, and the time that they only waited for: deterministic, and more at every reading."""
     counter, write = c.count(node), c.define(node)
 
     def run(agent: Agent, frame: Frame) -> None:
         agent.counts[counter] += frame.count
-        write(agent, frame, np.int64(sum(agent.counts)))
+        write(agent, frame, np.int64(sum(agent.counts) + agent.engines.idle))
 
     return run, False

@@ -1,8 +1,9 @@
 """Warps that wait for each other: one agent a warp, in turns, until all have ended or nobody can go on.
 
 The turns are round-robin and fair: in each round every agent that can go on runs until it waits. When none can, the oldest operation under
-way lands; when there is none, the next cluster of blocks starts; when there is none, it is a deadlock. So blocks start late and copies land
-late, and what relies on either being early shows. A loop that polls memory waits, too: until memory has changed.
+way lands; when there is none, the next cluster of blocks starts; when there is none, time passes for those who look at the clock; else it is a
+deadlock. So blocks start late and copies land late, and what relies on either being early shows. A loop that polls memory waits, too: until
+memory has changed.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Scheduler:
                 numbers = next(clusters, None)
                 if numbers is not None:
                     self._start(numbers)
+                elif any(each.wait is not None and each.wait.timed for each in self.running):
+                    self.engines.pass_time()
                 elif self.running:
                     raise DeadlockError(deadlock_text([each.wait for each in self.running if each.wait is not None]))
                 else:

@@ -323,7 +323,9 @@ def test_a_clock_ends_a_loop() -> None:
         T.device_entry()
         tx = T.thread_id([32])
         start = T.let(T.cuda.clock64())
-        with T.While(lambda: (A[0] == 0) & (T.cuda.clock64() - start < 10000)):
+        with T.While(lambda: (A[0] == 0) & (T.cuda.clock64() - start < 10**12)):
+            pass
+        with T.While(lambda: T.cuda.clock64() - start < 10**14):
             pass
         with T.If(tx == 0):
             A[1] = 7
@@ -331,6 +333,26 @@ def test_a_clock_ends_a_loop() -> None:
     a = np.zeros(2, np.int32)
     run(k, a, checks=ALONE)
     assert a[1] == 7
+
+
+@pytest.mark.parametrize("warps_wait", [False, True])
+def test_a_loop_that_never_ends(warps_wait: bool) -> None:
+    @trace
+    def k(A: T.Buffer((64,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        if warps_wait:
+            T.ptx.bar.sync(1, 64)
+        x, n = T.local_scalar("int32", 0), T.local_scalar("int32", 0)
+        with T.While(lambda: (x < 2) | (tx == 40)):
+            x.assign(T.min(x + 1, 2))
+            n += 1
+        A[tx] = n
+
+    assert warps(k) == warps_wait
+    assert fails(DeadlockError, k, np.zeros(64, np.int32)) == (
+        "the loop never ends: nothing has changed that its condition depends on (1025 turns so far)\n"
+        "  in block (0, 0, 0), thread (40, 0, 0)\n  at +6")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
