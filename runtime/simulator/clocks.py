@@ -384,8 +384,8 @@ class Order:
         self.tick()
         if key is not None and key is not operation:
             actor = self.actors[operation]
-            done = span(actor.first, max(1, len(actor.issuers)))
-            _add(self.kept.setdefault(key, {}), {Sender(row, ANYWHERE): Parcel(Clock(actor.known.rows, united((actor.known.actors, done))), actor.proxied)})
+            known = Clock(actor.known.rows, united((actor.known.actors, span(actor.first, max(1, len(actor.issuers))))))
+            _add(self.kept.setdefault(key, {}), {Sender(row, ANYWHERE): Parcel(known, actor.proxied)})
 
 
 def _add(entries: Entries, more: Entries) -> None:
