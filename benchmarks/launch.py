@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from codegen.host import LaunchShape
 from tracer import T, trace
 
 N, BATCH, ROUNDS = 1024, 300, 101
@@ -183,20 +184,32 @@ def parts() -> Iterator[tuple[str, Callable[[], Any]]]:
     """What the short way is made of."""
     import torch
 
+    from runtime.device import device
     from runtime.driver import bindings
+    from runtime.forms import comparison
+    from runtime.loaded import Traits, configuration
+    from runtime.parameters import Packing
+    from tracer.dtypes import dtype
     a, b = torch.rand(N, device="cuda"), torch.zeros(N, device="cuda")
     scale(a, b, 2.5)
-    form = scale.memo["forms"].idle[-1]
+    same = comparison((a, b))
+    packing = Packing([None, None, dtype("int32"), dtype("float32")])
+    parameters = packing.filled([a.data_ptr(), b.data_ptr(), N, 2.5])
+    config = configuration(LaunchShape((-(-N // 256), 1, 1), (256, 1, 1)), Traits(), 0)
+    executable = scale.compile()
+    function = device(0).load(executable.cubin, executable.entry).function
     enqueue, current = bindings().cuLaunchKernelEx, torch._C._cuda_getCurrentRawStream
     yield "an empty call", lambda: None
-    yield "form.same(a, b)", lambda: form.same(a, b)
+    yield "the form of a and b", lambda: same(a, b)
     yield "a.data_ptr()", lambda: a.data_ptr()
     yield "a.shape", lambda: a.shape
     yield "a.stride()", lambda: a.stride()
     yield "the current stream", lambda: current(0)
-    yield "packing", lambda: form.pack(form.memory, 0, 2**40, 2**41, N, 2.5)
-    yield "cuLaunchKernelEx, prepacked", lambda: enqueue(form.config, form.function, form.pointers, 0)
+    yield "packing", lambda: packing.pack(parameters.memory, 0, a.data_ptr(), b.data_ptr(), N, 2.5)
+    yield "cuLaunchKernelEx, prepacked", lambda: enqueue(config, function, parameters.pointers, 0)
     yield "scale.again(a, b, 2.5)", lambda: scale.again(a, b, 2.5)
+    yield "an executable", lambda: executable(a, b, 2.5)
+    yield "the long way", lambda: scale(a, b, 2.5, stream=0)
     yield "scale(a, b, 2.5)", lambda: scale(a, b, 2.5)
 
 
@@ -231,6 +244,7 @@ def main() -> int:
                 print(f"{name}: left out ({type(problem).__name__}: {problem})", file=sys.stderr)
         first = next(iter(batches))
         figures = measure(batches, torch.cuda.synchronize)
+        print(f"the short way is {'compiled' if type(scale.again).__name__ == 'Short' else 'Python'}")
         print(f"{torch.cuda.get_device_name()}, Python {sys.version.split()[0]}, PyTorch {torch.__version__}, median of {ROUNDS} rounds "
               f"of {BATCH} launches")
         print(table(figures, first))

@@ -24,6 +24,8 @@ from typing import Any
 LIMIT = 512 * 2**20         # bytes, where $KERNELWRIGHT_CACHE_LIMIT does not say otherwise
 STALE = 3600.0              # seconds after which a file that a killed process was writing is rubbish
 
+MODULE = ".so"              # how the names of compiled Python modules end, which have no head
+
 _MAGIC = b"kernelwright entry 2\n"
 _USED_AGAIN = 60.0          # seconds after which a use is noted anew
 _DIGEST = hashlib.sha256().digest_size
@@ -121,7 +123,7 @@ def entries() -> list[Entry]:
     for path, size, used in _files(folder()):
         if path.suffix != ".tmp":
             try:
-                held = _read(path.read_bytes())
+                held = _read(path.read_bytes()) if path.suffix != MODULE else ({"kind": "module", "name": "the short way of calls"}, b"")
             except OSError:     # another process has just removed it
                 continue
             found.append(Entry(path.name, size, used, None if held is None else held[0]))

@@ -54,6 +54,15 @@ def ask(function: str, *arguments: Any) -> Any:
     return values[0] if values else None
 
 
+def driver_function(name: str) -> int:
+    """The address of one of the driver's functions. Raises `LaunchError` where this driver lacks it."""
+    driver = bindings()
+    status, address, _ = driver.cuGetProcAddress(name.encode(), 12000, 0)
+    if status != driver.CUresult.CUDA_SUCCESS or not address:
+        raise LaunchError(f"this driver has no {name}: {named(status)}")
+    return int(address)
+
+
 def named(status: Any) -> str:
     """A status of the driver in its words: `CUDA_ERROR_INVALID_VALUE`."""
     return str(getattr(status, "name", status))

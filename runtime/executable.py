@@ -59,9 +59,9 @@ def compile(kernel: Any, arch: str | None = None, options: Sequence[str] = ()) -
     Raises `CompileError`; also where `arch` lacks an operation of the kernel, and where it is None and there is no GPU to take it from.
     """
     arch = arch or default_arch()
-    check(kernel.half, arch)
     made: Executable | None = kernel.memo.get(("executable", arch, *options))
     if made is None:
+        check(kernel.half, arch)
         cuda = kernel.cuda
         made = adopt(kernel, arch, options, compile_cubin(cuda.text, cuda.entry, arch, cuda.lines, options))
     return made

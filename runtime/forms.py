@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from codegen.host import Ready
-from runtime.driver import bindings
 from runtime.parameters import Packing, Parameters
 
 MOST = 64       # forms kept of one kernel; the oldest goes
@@ -42,11 +41,6 @@ class Form:
         self._parameters = Parameters(packing)
         self.pack, self.memory, self.pointers = packing.pack, self._parameters.memory, self._parameters.pointers
 
-    def turn_to(self, stream: int) -> None:
-        """Launch on `stream` from now on."""
-        self.config.hStream = bindings().CUstream(stream)
-        self.stream = stream
-
 
 class Forms:
     """The forms of one kernel: `idle` has those that no thread uses now, the one used last at the end."""
@@ -60,23 +54,27 @@ class Forms:
         tensors = tuple(args[i] for i in self.ready.tensors)
         fixed = tuple(known[i] for i in self.ready.fixed)
         key = form_key(tensors, fixed)
-        if key is None or any(form.key == key for form in list(self.idle)):
+        if key is None:
             return
-        bytes_ = [_reach(tensor) for tensor in tensors]
+        ready = launch()
+        key = (*key, ready.stream)
+        if any(form.key == key for form in list(self.idle)):
+            return
+        bytes_ = [reach(tensor) for tensor in tensors]
         room = [end for a, b in self.ready.pairs for end in (-bytes_[a], bytes_[b])]
-        form = Form(key, tensors, fixed, (*(known[i] for i in self.ready.known), *room), launch())
+        form = Form(key, tensors, fixed, (*(known[i] for i in self.ready.known), *room), ready)
         del self.idle[:max(len(self.idle) - MOST + 1, 0)]
         self.idle.append(form)
 
-    def another(self, form: Form, tensors: tuple[Any, ...], fixed: tuple[Any, ...]) -> Form | None:
-        """Give `form` back; the idle one that these tensors have, or None."""
+    def another(self, form: Form, tensors: tuple[Any, ...], fixed: tuple[Any, ...], stream: int) -> Form | None:
+        """Give `form` back; the idle one that these tensors have, for launches on `stream`, or None."""
         self.idle.append(form)
         for found in self.idle[:-RECENT - 1:-1]:
-            if found.fixed == fixed and found.same(*tensors) and self._take(found):
+            if found.stream == stream and found.fixed == fixed and found.same(*tensors) and self._take(found):
                 return found
         key = form_key(tensors, fixed)
         for found in [] if key is None else self.idle[::-1]:
-            if found.key == key and self._take(found):
+            if found.key == (*(key or ()), stream) and self._take(found):
                 found.same = comparison(tensors)        # the same form in another mode of PyTorch's, such as with gradients
                 return found
         return None
@@ -101,7 +99,7 @@ def form_key(tensors: Sequence[Any], fixed: tuple[Any, ...]) -> Key | None:
     return (*((t.shape, t.stride(), t.dtype, t.get_device()) for t in tensors), fixed)
 
 
-def _reach(tensor: Any) -> int:
+def reach(tensor: Any) -> int:
     """The bytes from the first to the last element of a tensor; its strides are not negative."""
     last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
     return 0 if 0 in tensor.shape else (1 + last) * int(tensor.element_size())

@@ -26,10 +26,11 @@ from runtime.indices import index_check, wide_index_check
 from runtime.loaded import Traits, configuration
 from runtime.narrow import narrow
 from runtime.parameters import TENSOR_MAP, Packing
+from runtime.short import EncodedMap, Shortcut, compiled
 from runtime.simulator import simulate as run_simulator
 from runtime.simulator.checks import Checks
 from runtime.streams import current_stream, stream_handle
-from runtime.tensor_maps import encoded
+from runtime.tensor_maps import encoder
 from tracer import errors
 from tracer.errors import ArgumentValueError
 
@@ -150,21 +151,22 @@ def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchSh
         executable = using.wide() if shape.wide else using
     loaded = gpu.load(executable.cubin, executable.entry)
     traits, packing = _traits(kernel), _packing(build)
-    parameters = packing.filled([_plain(argument, value) for argument, value in zip(build.half.arguments, values)])
+    maps = [EncodedMap(value[0][1], encoder(argument.tensor_map, *value[1:]))
+            for argument, value in zip(build.half.arguments, values) if argument.tensor_map is not None]
+    parameters = packing.filled(_plain(build, values, maps))
     try:
         loaded.launch(shape, traits, parameters, stream)
+        _learn(kernel, kernel if using is None else using, shape, args, known, bytes(parameters.memory)[:packing.size], maps,
+               lambda: Launch(ordinal, stream, configuration(shape, traits, stream), loaded.function, packing))
     finally:
         packing.release(parameters)
-    kept = _forms(kernel, kernel if using is None else using)
-    if kept is not None:
-        kept.learn(args, known, lambda: Launch(ordinal, stream, configuration(shape, traits, stream), loaded.function, packing))
 
 
-def _plain(argument: Any, value: Any) -> Any:
-    """An argument as it goes into the parameter buffer."""
-    if argument.buffer is not None:
-        return value[1]
-    return encoded(argument.tensor_map, *value) if argument.tensor_map is not None else value
+def _plain(build: Any, values: Sequence[Any], maps: Sequence[EncodedMap]) -> list[Any]:
+    """The arguments as they go into the parameter buffer."""
+    encoded = iter([m.encode(m.address) for m in maps])
+    return [value[1] if argument.buffer is not None else next(encoded) if argument.tensor_map is not None else value
+            for argument, value in zip(build.half.arguments, values)]
 
 
 def _traits(kernel: Any) -> Traits:
@@ -180,16 +182,38 @@ def _packing(build: Any) -> Packing:
     return made
 
 
+# ---- the short way -----------------------------------------------------------------------------------------------------
+
+def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], known: Sequence[Any], filled: bytes,
+           maps: Sequence[EncodedMap], launch: Callable[[], Launch]) -> None:
+    """Let later calls of `owner`, the kernel or an executable of it, go the short way: the compiled one, else that of the host half."""
+    if not any(arguments.kind_of(type(a)) in (arguments.TORCH, arguments.CUPY) for a in args):
+        return      # the other kinds have none
+    if "short" not in owner.memo:
+        owner.memo["short"] = _shortcut(kernel, owner) or _forms(kernel, owner)
+    kept: Shortcut | Forms | None = owner.memo["short"]
+    if isinstance(kept, Shortcut) and not shape.wide:
+        kept.learn(args, known, filled, maps, launch)
+    elif isinstance(kept, Forms):
+        kept.learn(args, known, launch)
+
+
+def _shortcut(kernel: Any, owner: Any) -> Shortcut | None:
+    form, made = host.short_form(kernel.half), compiled()
+    if form is None or isinstance(made, str):
+        return None
+    shortcut = Shortcut(form, _packing(kernel), made)
+    owner.again = shortcut.call
+    return shortcut
+
+
 def _forms(kernel: Any, owner: Any) -> Forms | None:
-    """The forms of calls of `owner`, the kernel or an executable of it; None where there is no short way. Sets its `again`."""
-    if "forms" not in owner.memo:
-        ready = host.ready(kernel.half)
-        owner.memo["forms"] = None if ready is None or "torch" not in sys.modules else Forms(ready)
-        kept: Forms | None = owner.memo["forms"]
-        if kept is not None:
-            scope = {"forms": kept.idle, "another": kept.another, "current_stream": forms.current_stream(),
-                     "enqueue": bindings().cuLaunchKernelEx, "SUCCESS": bindings().CUresult.CUDA_SUCCESS, "PackError": struct.error}
-            exec(_host_code(kernel), scope)
-            owner.again = scope[host.again_name(kernel.half)]
-    found: Forms | None = owner.memo["forms"]
-    return found
+    ready = host.ready(kernel.half)
+    if ready is None or "torch" not in sys.modules:
+        return None
+    kept = Forms(ready)
+    scope = {"forms": kept.idle, "another": kept.another, "current_stream": forms.current_stream(),
+             "enqueue": bindings().cuLaunchKernelEx, "SUCCESS": bindings().CUresult.CUDA_SUCCESS, "PackError": struct.error}
+    exec(_host_code(kernel), scope)
+    owner.again = scope[host.again_name(kernel.half)]
+    return kept

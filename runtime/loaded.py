@@ -52,9 +52,9 @@ class Loaded:
         return int(ask("cuFuncGetAttribute", getattr(bindings().CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}"), self.function))
 
     def unload(self) -> None:
-        """Give the code's memory back; the kernel cannot be launched any more."""
+        """Give the code's memory back; the kernel cannot be launched any more. A context that a kernel has killed has none left."""
         self._configs.clear()
-        ask("cuModuleUnload", self._module)
+        bindings().cuModuleUnload(self._module)
 
     def launch(self, shape: LaunchShape, traits: Traits, parameters: Parameters, stream: int) -> None:
         """Enqueue the kernel. Raises `LaunchError` where the device has not what it asks for, or the driver refuses."""

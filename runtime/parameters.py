@@ -17,7 +17,8 @@ from tracer.dtypes import DType
 
 TENSOR_MAP = "tensor map"       # beside a dtype, and None for a pointer
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64        # CUtensorMap in cuda.h
-_CODES = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
+# How struct writes a scalar of each dtype.
+CODES = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
           "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}
 _POINTER = "P"
 
@@ -69,7 +70,7 @@ def _layout(kind: DType | str | None) -> tuple[str, int, int]:
     """How struct writes an argument, its size and its alignment in bytes."""
     if kind == TENSOR_MAP:
         return f"{_MAP_BYTES}s", _MAP_BYTES, _MAP_ALIGNMENT
-    code = _CODES[kind.name] if isinstance(kind, DType) else _POINTER
+    code = CODES[kind.name] if isinstance(kind, DType) else _POINTER
     size = struct.calcsize(code)
     return code.replace(_POINTER, "Q"), size, size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from codegen.tensor_maps import TensorForm, tensor_form
@@ -11,28 +12,32 @@ from tracer.ir import TensorMap
 
 _REMEMBERED = 1024      # encoded maps
 _BYTES = 128            # CUtensorMap in cuda.h
+_ONE_AXIS = 16          # the stride of an axis that is not there: the driver does not read it, but wants to be given one
 _OOB_FILL = {"zeros": "NONE", "nan": "NAN_REQUEST_ZERO_FMA"}
 _forms: dict[TensorMap, TensorForm] = {}
 _encoded: dict[tuple[Any, ...], bytes] = {}
 
 
-def encoded(tensor_map: TensorMap, stored: tuple[Any, int, int, int], first: int, dims: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
-    """The map of one array: `stored` is (array, address of its storage, offset, size), `first` the bytes from there to the map's
-    first element; `dims` count elements and `strides` bytes, innermost first, its stride left out.
+def encoder(tensor_map: TensorMap, first: int, dims: tuple[int, ...], strides: tuple[int, ...]) -> Callable[[int], bytes]:
+    """From the address of an array's storage, its map: `first` are the bytes from there to the map's first element; `dims` count
+    elements and `strides` bytes, innermost first, its stride left out.
 
-    Remembered by what it is made of. The host half has checked what the driver asks for; raises `LaunchError` where it refuses.
+    Maps are remembered by what they are made of. The host half has checked what the driver asks for; raises `LaunchError` where it refuses.
     """
     form = _forms.get(tensor_map)
     if form is None:
         form = _forms[tensor_map] = tensor_form(tensor_map)
-    address = stored[1] + first
-    key = (tensor_map, address, dims, strides)
-    made = _encoded.get(key)
-    if made is None:
-        if len(_encoded) >= _REMEMBERED:
-            _encoded.clear()
-        made = _encoded[key] = _encode(form, address, dims, strides)
-    return made
+
+    def encoded(address: int) -> bytes:
+        key = (tensor_map, address + first, dims, strides)
+        made = _encoded.get(key)
+        if made is None:
+            if len(_encoded) >= _REMEMBERED:
+                _encoded.clear()
+            made = _encoded[key] = _encode(form, address + first, dims, strides)
+        return made
+
+    return encoded
 
 
 def _encode(form: TensorForm, address: int, dims: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
@@ -44,6 +49,7 @@ def _encode(form: TensorForm, address: int, dims: tuple[int, ...], strides: tupl
         return getattr(getattr(driver, enumeration), f"CU_TENSOR_MAP_{prefix}_{name}")
 
     promotion = form.l2_promotion.upper() if form.l2_promotion == "none" else f"L2_{form.l2_promotion.upper()}"
+    strides = strides or (_ONE_AXIS,)
     made = ask("cuTensorMapEncodeTiled", chosen("CUtensorMapDataType", form.data_type), form.rank, address,
                [driver.cuuint64_t(size) for size in dims], [driver.cuuint64_t(step) for step in strides],
                [driver.cuuint32_t(size) for size in form.box], [driver.cuuint32_t(step) for step in form.element_strides],

@@ -12,9 +12,10 @@ The checks stand in one order for every kernel (`source.SECTIONS`), one module f
 short way for a call like one that has passed (`again`); it refuses nothing.
 """
 
-from codegen.host.again import Ready, ready
+from codegen.host.again import Ready, ShortForm, ready, short_form
 from codegen.host.call import LaunchShape, index_symbols, known_nodes
 from codegen.host.names import HELPERS
 from codegen.host.source import again_name, entry_name, host_source, signature
 
-__all__ = ["HELPERS", "LaunchShape", "Ready", "again_name", "entry_name", "host_source", "index_symbols", "known_nodes", "ready", "signature"]
+__all__ = ["HELPERS", "LaunchShape", "Ready", "ShortForm", "again_name", "entry_name", "host_source", "index_symbols", "known_nodes", "ready",
+           "short_form", "signature"]

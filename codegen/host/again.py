@@ -47,8 +47,45 @@ def ready(half: DeviceHalf) -> Ready | None:
     return _ready(call) if _is_simple(call) else None
 
 
-def _is_simple(call: Call) -> bool:
-    return (bool(call.arrays) and not call.maps
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """The short way as data, for `runtime/short.c`; kernels with tensor maps have it too.
+
+    `count` arguments. `arrays`: (place in the call, alignment in bytes, 0); `pointers`: (array, place among the kernel's arguments, 0),
+    `maps` likewise without the last; `scalars`: (place in the call, place among the kernel's arguments or -1, place in `fixed` or -1,
+    dtype); `pairs` of arrays that may not share memory; `fixed`: places of the known values that the launch depends on.
+    """
+
+    count: int
+    arrays: tuple[tuple[int, int, int], ...]
+    pointers: tuple[tuple[int, int, int], ...]
+    maps: tuple[tuple[int, int], ...]
+    scalars: tuple[tuple[int, int, int, str], ...]
+    pairs: tuple[tuple[int, int], ...]
+    fixed: tuple[int, ...]
+
+
+def short_form(half: DeviceHalf) -> ShortForm | None:
+    """The short way of a kernel as data; None for a kernel that has none, or whose arrays begin at an offset into their memory."""
+    call = Call(half)
+    if not _is_simple(call, maps=True) or any(form.offset.value for form in call.forms.values()):
+        return None
+    needs, known = _ready(call), known_nodes(half)
+    place = {buffer: i for i, (_, buffer) in enumerate(call.arrays)}
+    passed = {a.node: k for k, a in enumerate(half.arguments) if a.node is not None}
+    scalars = [(call.parameters.index(p), passed.get(node, -1), needs.fixed.index(known.index(node)) if known.index(node) in needs.fixed else -1,
+                p.dtype.name) for p, node in call.scalars]
+    return ShortForm(
+        len(call.parameters),
+        tuple((call.parameters.index(p), aligned_to(call, buffer)[0], 0) for p, buffer in call.arrays),
+        tuple((place[a.buffer], k, 0) for k, a in enumerate(half.arguments) if a.buffer is not None),
+        tuple((place[buffer], k) for k, a in enumerate(half.arguments) if a.tensor_map is not None
+              and (buffer := call.maps[a.tensor_map].buffer) is not None),
+        tuple(scalars), needs.pairs, needs.fixed)
+
+
+def _is_simple(call: Call, *, maps: bool = False) -> bool:
+    return (bool(call.arrays) and (maps or not call.maps)
             and all(form.dtype.bits >= 8 for form in call.forms.values())
             and all(p.buffer is not None or p.node is not None for p in call.parameters)
             and all(p.dtype.name not in _UNPACKED for p, _ in call.scalars)
@@ -106,9 +143,10 @@ def function(call: Call, name: str) -> Iterator[str]:
         yield f"    if not ({_scalar(call, p)}):"
         yield "        return False"
     yield from ("", "    # its form", "    try:", "        form = forms.pop()", "    except IndexError:", "        return False")
-    same = f"form.same({', '.join(tensors)})"
-    yield f"    if not {f'({same} and form.fixed == {fixed})' if needs.fixed else same}:"
-    yield f"        form = another(form, {written_tuple(tensors)}, {fixed})"
+    yield "    stream = current_stream(form.device)"
+    same = f"form.stream == stream and form.same({', '.join(tensors)})" + f" and form.fixed == {fixed}" * bool(needs.fixed)
+    yield f"    if not ({same}):"
+    yield f"        form = another(form, {written_tuple(tensors)}, {fixed}, stream)"
     yield "        if form is None:"
     yield "            return False"
     if numbers:
@@ -118,9 +156,9 @@ def function(call: Call, name: str) -> Iterator[str]:
         yield f"    {pointers[buffer]} = {call.local[p]}.data_ptr()"
     apart = [f"{before} < {pointers[a]} - {pointers[b]} < {behind}" for (a, b), (before, behind) in zip(pairs, room)]
     there = " and ".join(pointers.values())
-    yield f"    if {' or '.join([f'not ({there})', *_misplaced(call, pointers), *apart])}:"
+    yield f"    if {' or '.join([f'not ({there})' if len(pointers) > 1 else f'not {there}', *_misplaced(call, pointers), *apart])}:"
     yield from ("        forms.append(form)", "        return False")
-    yield from ("", "    # run", "    stream = current_stream(form.device)", "    if stream != form.stream:", "        form.turn_to(stream)")
+    yield from ("", "    # run")
     values = []
     for argument in call.half.arguments:
         if argument.buffer is not None:
