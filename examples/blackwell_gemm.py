@@ -33,26 +33,22 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
     pool = T.SMEMPool()
     a, b = (pool.alloc((STAGES, rows, BK), "bfloat16", layout=mma_shared_layout("bfloat16", "128B", (STAGES, rows, BK)), align=1024)
             for rows in (BM, BN))
-    full, empty = (pool.alloc((STAGES,), "uint64") for _ in range(2))
-    done = pool.alloc((1,), "uint64")
+    ring = T.Pipeline(STAGES, consumers=1, pool=pool)
+    done = T.MBarriers(1, 1, pool=pool, name="done")
     tensor = T.TMEMPool(pool, total_cols=BN)
     acc = tensor.alloc_tcgen05_mma_D((BM, BN), "float32", M=BM)
     pool.commit()
-    with T.If((warp == 0) & (lane == 0)):
-        for s in range(STAGES):
-            T.ptx.mbarrier.init.shared.b64(full.ptr_to([s]), 1)
-            T.ptx.mbarrier.init.shared.b64(empty.ptr_to([s]), 1)
-        T.ptx.mbarrier.init.shared.b64(done.ptr_to([0]), 1)
-        T.ptx.fence.mbarrier_init.release.cluster()
-    tensor.commit()                                     # a barrier of the block
+    ring.init()
+    done.init()
+    tensor.commit()
 
     with T.If((warp == LOADER) & T.cuda.elect_sync()):
         for k in T.serial(K // BK):
             s = k % STAGES
-            T.cuda.mbarrier_wait(empty.ptr_to([s]), (k // STAGES % 2) ^ 1)           # the first time round they are empty
-            T.ptx.mbarrier.arrive.expect_tx.shared.b64(full.ptr_to([s]), (BM + BN) * BK * 2)
-            T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), full.ptr_to([s]))
-            T.tma.load(b[s, 0:BN, 0:BK], b_map, (n0, k * BK), full.ptr_to([s]))
+            ring.empty.wait(s, (k // STAGES % 2) ^ 1)   # they are empty the first time round
+            ring.full.arrive(s, tx=(BM + BN) * BK * 2)  # so many bytes will come
+            T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), ring.full.ptr(s))
+            T.tma.load(b[s, 0:BN, 0:BK], b_map, (n0, k * BK), ring.full.ptr(s))
 
     commit = T.ptx["tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"]
     with T.If((warp == MULTIPLIER) & T.cuda.elect_sync()):
@@ -60,17 +56,17 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
         a_tile, b_tile = (T.cuda.tcgen05.descriptor(tile.ptr_to([0, 0, 0])) for tile in (a, b))
         for k in T.serial(K // BK):
             s = k % STAGES
-            T.cuda.mbarrier_wait(full.ptr_to([s]), k // STAGES % 2)
+            ring.full.wait(s, k // STAGES % 2)
             T.ptx.tcgen05.fence__after_thread_sync()
             for step in range(BK // 16):                # 16 elements, 32 bytes, 2 units of a descriptor
                 T.ptx["tcgen05.mma.cta_group::1.kind::f16"](
                     acc.tmem_address(), a_tile + T.uint64(s * (BM * BK * 2 // 16) + 2 * step), b_tile + T.uint64(s * (BN * BK * 2 // 16) + 2 * step),
                     what, (k > 0) | (step > 0))
-            commit(empty.ptr_to([s]))                   # when they are through, the stage may be filled again
-        commit(done.ptr_to([0]))
+            commit(ring.empty.ptr(s))                   # when they are through, the stage may be filled again
+        commit(done.ptr(0))
 
     with T.If(warp < 4):
-        T.cuda.mbarrier_wait(done.ptr_to([0]), 0)
+        done.wait(0, 0)
         T.ptx.tcgen05.fence__after_thread_sync()
         r = T.alloc_local((32,), "float32")
         for j in range(0, BN, 32):                      # a row a thread, 32 columns at once

@@ -35,8 +35,9 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
 
     T.device_entry()
     block, rank = T.cta_id([blocks]), T.cta_id_in_cluster([CLUSTER])
-    group, warp, lane = T.warpgroup_id([1 + WORKERS]), T.warp_id_in_wg([4]), T.lane_id([32])
-    thread = warp * 32 + lane                           # in its warpgroup
+    T.thread_id([128 * (1 + WORKERS)])
+    group, thread = T.warpgroup_id([1 + WORKERS]), T.thread_id_in_wg([128])
+    warp, lane = thread // 32, thread % 32
     turns = T.ceildiv(tiles - block, blocks)            # tiles of this block; those of a cluster have as many
 
     def place(turn):
@@ -47,14 +48,9 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
     pool = T.SMEMPool()
     a, b = swizzled(pool, (STAGES, BM, BK)), swizzled(pool, (STAGES, BN, BK))
     c = swizzled(pool, (WORKERS, STORED // 64, 64, 64))
-    full, empty = (pool.alloc((STAGES,), "uint64") for _ in range(2))
+    ring = T.Pipeline(STAGES, consumers=WORKERS * CLUSTER, pool=pool, cluster=True)  # every consumer that reads what we load
     pool.commit()
-    with T.If((group == 0) & (thread == 0)):
-        for s in range(STAGES):
-            T.ptx.mbarrier.init.shared.b64(full.ptr_to([s]), 1)                      # the producer says how many bytes will come
-            T.ptx.mbarrier.init.shared.b64(empty.ptr_to([s]), WORKERS * CLUSTER)     # every consumer that reads what we load
-        T.ptx.fence.mbarrier_init.release.cluster()
-    T.cuda.cluster_sync()
+    ring.init()
 
     with T.If(group == 0):
         T.ptx.setmaxnreg.dec.sync.aligned.u32(40)
@@ -64,30 +60,23 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
                 for k in T.serial(steps):
                     step = turn * steps + k
                     s = step % STAGES
-                    T.cuda.mbarrier_wait(empty.ptr_to([s]), (step // STAGES % 2) ^ 1, scope="cluster")      # empty the first time round
-                    T.ptx.mbarrier.arrive.expect_tx.shared.b64(full.ptr_to([s]), (BM + BN) * BK * 2)
-                    T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), full.ptr_to([s]))
-                    T.tma.load(b[s, rank * part:rank * part + part, 0:BK], b_map, (n0 + rank * part, k * BK), full.ptr_to([s]),
+                    ring.empty.wait(s, (step // STAGES % 2) ^ 1, cluster=True)       # they are empty the first time round
+                    ring.full.arrive(s, tx=(BM + BN) * BK * 2)                       # so many bytes will come, from all blocks
+                    T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), ring.full.ptr(s))
+                    T.tma.load(b[s, rank * part:rank * part + part, 0:BK], b_map, (n0 + rank * part, k * BK), ring.full.ptr(s),
                                cta_mask=(1 << CLUSTER) - 1)
     with T.Else():
         T.ptx.setmaxnreg.inc.sync.aligned.u32(232)
         worker = group - 1
         acc = T.alloc_local((BN // 2,), "float32")
         word = T.alloc_local((4,), "uint32")
-        remote = T.local_scalar("uint32")
         a_tile = T.cuda.wgmma.descriptor(a.ptr_to([0, worker * 64, 0]), mn=64)
         b_tile = T.cuda.wgmma.descriptor(b.ptr_to([0, 0, 0]))
-
-        def release(stage):
-            """Tell every block that loads into this stage here: one thread tells one block."""
-            T.ptx.mapa.shared__cluster.u32(remote, empty.ptr_to([stage]), thread)
-            T.ptx.mbarrier.arrive.release.cluster.shared__cluster.b64(remote)
-
         for turn in T.serial(turns):
             for k in T.serial(steps):
                 step = turn * steps + k
                 s = step % STAGES
-                T.cuda.mbarrier_wait(full.ptr_to([s]), step // STAGES % 2)
+                ring.full.wait(s, step // STAGES % 2)
                 T.ptx.wgmma.fence.sync.aligned()
                 for i in range(BK // 16):               # 16 elements, 32 bytes, 2 units of a descriptor
                     T.ptx[f"wgmma.mma_async.sync.aligned.m64n{BN}k16.f32.bf16.bf16"](
@@ -95,11 +84,11 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
                         (k > 0) | (i > 0))
                 T.ptx.wgmma.commit_group.sync.aligned()
                 T.ptx.wgmma.wait_group.sync.aligned(1)  # the step before this one is done with its tiles
-                with T.If((k > 0) & (thread < CLUSTER)):
-                    release((step - 1) % STAGES)
+                with T.If((k > 0) & (thread < CLUSTER)):            # one thread tells one of the blocks that loaded them
+                    ring.empty.arrive((step - 1) % STAGES, rank=thread)
             T.ptx.wgmma.wait_group.sync.aligned(0)
             with T.If(thread < CLUSTER):
-                release((turn * steps + (steps - 1)) % STAGES)
+                ring.empty.arrive((turn * steps + (steps - 1)) % STAGES, rank=thread)
 
             m0, n0 = place(turn)
             for first in range(0, BN, STORED):
