@@ -13,7 +13,7 @@ from typing import Any
 
 from symbolic import integers as si
 from symbolic.integers import Int
-from tracer import ir
+from tracer import instructions, ir
 from tracer import operations as ops
 from tracer.addressing import axis_strides
 from tracer.buffers import DYNAMIC_SHARED_LIMIT, HANDLE, Buffer
@@ -32,6 +32,12 @@ UNIT = 16                       # bytes: what strides, addresses and rows of a b
 SWIZZLES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 FILLS = ("zeros", "nan")
+# PTX ISA 9.7.9.27.1.3 and 9.7.9.25.4.3: the element types that the copy engine reduces.
+REDUCTIONS = {
+    "add": "uint32 int32 uint64 float16 bfloat16 float32 float64", "min": "uint32 int32 uint64 int64 float16 bfloat16",
+    "max": "uint32 int32 uint64 int64 float16 bfloat16", "inc": "uint32", "dec": "uint32",
+    "and": "int32 uint32 int64 uint64", "or": "int32 uint32 int64 uint64", "xor": "int32 uint32 int64 uint64",
+}
 
 
 class TensorMap(Value):
@@ -187,3 +193,21 @@ def _check_stride(decl: ir.Buffer, axis: int, step: Int, recorder: Recorder) -> 
         recorder.fail(f"{apart}; the copy engine needs a multiple of {UNIT}: pad the rows")
     if recorder.known.prove(si.lt(step, si.const(STRIDE_LIMIT))) is False:
         recorder.fail(f"{apart}; the most is 2**40 - 1")
+
+
+def check_use(node: ir.Node, recorder: Recorder) -> None:
+    """An instruction that was just recorded agrees with the map that it is given: where the box begins (PTX ISA 5.5.3.1: at a multiple of
+    16 bytes, which strides are, so that the last axis decides), and what can be reduced."""
+    given = instructions.arguments(node)
+    operand = given["map"][0] if given.get("map") and "at" in given else None
+    if operand is None or operand.op is not ops.TENSOR_MAP:
+        return
+    made: ir.TensorMap = operand.attrs["map"]
+    name, element, at = made.buffer.name, made.buffer.dtype, given["at"]
+    what = f"`{node.attrs['instruction']}`"
+    start = at[0].sym
+    if start is not None and recorder.known.prove(si.eq(si.floormod(start * element.bytes, si.const(UNIT)), si.const(0))) is False:
+        recorder.fail(f"{what}: the box begins at {symbolic_text(start, recorder)} along the last axis of {name!r}, which is no multiple of "
+                      f"{UNIT} bytes ({UNIT // element.bytes} {element}); a GPU takes that for an illegal instruction")
+    if node.op is instructions.TENSOR_REDUCE and element.name not in REDUCTIONS[node.attrs["op"]].split():
+        recorder.fail(f"{what}: {node.attrs['op']!r} of {element}; the copy engine has it for {', '.join(REDUCTIONS[node.attrs['op']].split())}")

@@ -126,6 +126,45 @@ def test_a_tile_that_is_laid_out_otherwise(layout, swizzle, laid):
         trace(kernel)
 
 
+@pytest.mark.parametrize(("coords", "message"), [
+    ((0,), r"1d.*: operand 'map' has 2 axes; write .2d and one coordinate for each, innermost first"),
+    ((2, 0), r"2d.*: the box begins at 2 along the last axis of 'A', which is no multiple of 16 bytes \(4 float32\)"),
+    ((0, 0, 0), r"3d.*: operand 'map' has 2 axes; write .2d"),
+])
+def test_instructions_by_their_words(coords, message):
+    def body(A, boxes, tile, bar, tx):
+        T.ptx[f"cp.async.bulk.tensor.{len(coords)}d.global.shared::cta.bulk_group"](boxes, *coords, tile.ptr_to([0, 0]))
+
+    with pytest.raises(TraceError, match=message):
+        trace(using(body))
+
+
+def test_a_tile_begins_where_the_swizzles_pattern_does():
+    def kernel(start):
+        def kernel(A: T.Buffer((64, 64), "float16")):
+            boxes = T.tensor_map(A, (8, 64), swizzle="128B")
+            T.device_entry()
+            T.thread_id([32])
+            rows = T.alloc_shared((32, 64), "float16", layout=mma_shared_layout("float16", "128B", (32, 64)))
+            T.tma.store(boxes, (0, 0), rows[start:start + 8, :])
+        return kernel
+
+    with pytest.raises(TraceError, match="begins 576 bytes into its memory; swizzle=\"128B\" repeats every 1024 bytes"):
+        trace(kernel(4))
+    assert "__shared__ __align__(1024) half rows[2048];" in trace(kernel(8)).cuda_source()      # whatever was asked for
+
+    def shifted(A: T.Buffer((64, 64), "float16")):
+        boxes = T.tensor_map(A, (8, 64), swizzle="128B")
+        T.device_entry()
+        T.thread_id([32])
+        arena = T.alloc_buffer((4096,), "uint8", scope="shared.dyn")
+        tile = T.decl_buffer((8, 64), "float16", data=arena.data, byte_offset=128, layout=mma_shared_layout("float16", "128B", (8, 64)))
+        T.tma.store(boxes, (0, 0), tile)
+
+    with pytest.raises(TraceError, match="'tile' begins 128 bytes into its memory; swizzle=\"128B\" repeats every 1024 bytes"):
+        trace(shifted)
+
+
 def test_rows_shorter_than_the_swizzle_permutes_within():
     def kernel(A: T.Buffer((64, 64), "float16")):
         boxes = T.tensor_map(A, (8, 16), swizzle="128B")

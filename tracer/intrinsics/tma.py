@@ -12,22 +12,14 @@ from symbolic import integers as si
 from symbolic.layout.swizzle import ComposeLayout
 from tracer import ir
 from tracer import operations as ops
-from tracer.addressing import axis_strides, product, row_major
+from tracer.addressing import axis_strides, flat_index, product, row_major
 from tracer.buffers import Buffer, address_of
 from tracer.dtypes import DType
 from tracer.extents import symbolic_text
 from tracer.intrinsics.ptx.chain import record
-from tracer.recorder import INT32, Recorder, current
-from tracer.tensor_maps import UNIT, TensorMap, row_pitch
-from tracer.values import Value, as_node
-
-# PTX ISA 9.7.9.27.1.3 and 9.7.9.25.4.3: the element types that the copy engine reduces.
-REDUCTIONS = {
-    "add": "uint32 int32 uint64 float16 bfloat16 float32 float64", "min": "uint32 int32 uint64 int64 float16 bfloat16",
-    "max": "uint32 int32 uint64 int64 float16 bfloat16", "inc": "uint32", "dec": "uint32",
-    "and": "int32 uint32 int64 uint64", "or": "int32 uint32 int64 uint64", "xor": "int32 uint32 int64 uint64",
-}
-
+from tracer.recorder import Recorder, current
+from tracer.tensor_maps import REDUCTIONS, SWIZZLES, UNIT, TensorMap, row_pitch
+from tracer.values import Value
 
 PIECE = UNIT      # bytes that a swizzle keeps together
 
@@ -65,8 +57,6 @@ def reduce(op: str, tensor_map: TensorMap, coords: Any, src: Any) -> None:
     source = _shared(src, tensor_map, "reduce", recorder)
     if op not in REDUCTIONS:
         recorder.fail(f"T.tma.reduce: {op!r} is none of {', '.join(REDUCTIONS)}")
-    if tensor_map.map.buffer.dtype.name not in REDUCTIONS[op].split():
-        recorder.fail(f"T.tma.reduce: {op!r} of {tensor_map.map.buffer.dtype}; the copy engine has it for {', '.join(REDUCTIONS[op].split())}")
     words = [_DIMENSIONS[len(tensor_map.box)], "global", "shared::cta", op, "tile", "bulk_group"]
     record(("cp", "reduce", "async", "bulk", "tensor", *words), (tensor_map, *_innermost_first(coords, tensor_map, "reduce", recorder), source), {})
 
@@ -111,18 +101,7 @@ def _innermost_first(coords: Any, tensor_map: TensorMap, what: str, recorder: Re
     if len(entries) != len(tensor_map.box):
         recorder.fail(f"T.tma.{what}: {len(entries)} coordinates for the {len(tensor_map.box)} axes of {tensor_map.buffer!r}; write where the box "
                       "begins along each")
-    _check_first_row(entries[-1], tensor_map, what, recorder)
     return entries[::-1]
-
-
-def _check_first_row(column: Any, tensor_map: TensorMap, what: str, recorder: Recorder) -> None:
-    """PTX ISA 5.5.3.1: the address of a box is a multiple of 16 bytes. Strides are, so it is for the last coordinate to see to it."""
-    node = as_node(column, INT32, recorder)
-    size = tensor_map.map.buffer.dtype.bytes
-    if node.sym is not None and recorder.known.prove(si.eq(si.floormod(node.sym * size, si.const(UNIT)), si.const(0))) is False:
-        place = symbolic_text(node.sym, recorder)
-        recorder.fail(f"T.tma.{what}: the box begins at {place} along the last axis of {tensor_map.buffer!r}, which is no "
-                      f"multiple of {UNIT} bytes ({UNIT // size} {tensor_map.map.buffer.dtype}): a GPU takes such an instruction for an illegal one")
 
 
 def _shared(place: Any, tensor_map: Any, what: str, recorder: Recorder) -> Value:
@@ -151,7 +130,25 @@ def _shared(place: Any, tensor_map: Any, what: str, recorder: Recorder) -> Value
         recorder.fail(f"T.tma.{what}: {decl.name or 'the slice'!r} is laid out with {how}, the map of {tensor_map.buffer!r} with "
                       f"swizzle=\"{wanted.swizzle}\", so elements would not lie where they are looked for. Lay it out as the map does (none: dense; "
                       "else pool.alloc_tcgen05_mma_AB(..., swizzle_mode=...)), or pass a pointer to memory that you index yourself")
+    if wanted.swizzle != "none":
+        _align_to_pattern(decl, wanted.swizzle, what, recorder)
     return place.ptr_to([0] * len(decl.shape))
+
+
+def _align_to_pattern(decl: ir.Buffer, swizzle: str, what: str, recorder: Recorder) -> None:
+    """The copy engine permutes by addresses, a layout by offsets: these agree where the memory begins where the pattern does."""
+    pattern = 8 * SWIZZLES[swizzle]
+    root = decl
+    while root.window is not None:
+        root = root.window.base
+    size = decl.dtype.bytes
+    first = flat_index(decl, [si.const(0)] * len(decl.shape), recorder.known)
+    for start, name in ((root.elem_offset, root.name), (first, decl.name or "the slice")):
+        if recorder.known.prove(si.eq(si.floormod(start * size, si.const(pattern)), si.const(0))) is False:
+            recorder.fail(f"T.tma.{what}: {name!r} begins {symbolic_text(start * size, recorder)} bytes into its memory; swizzle=\"{swizzle}\" "
+                          f"repeats every {pattern} bytes, and elements lie where they are looked for only from a multiple of that on "
+                          f"(align={pattern}; slices of whole groups of 8 rows)")
+    root.storage.align = max(root.storage.align, pattern)
 
 
 def _swizzle_of(decl: ir.Buffer) -> str | None:

@@ -22,6 +22,7 @@ from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, Argument, Group, Match
 from tracer.intrinsics.ptx.operands import convert, fits, immediate, literal_in
 from tracer.ir import Node
 from tracer.recorder import Recorder, current, in_trace
+from tracer.tensor_maps import check_use
 
 # Words that Python or C reserve, or that hide something: written with `_` behind them.
 _RESERVED = frozenset({"global", *keyword.kwlist, "async"})
@@ -200,7 +201,10 @@ class Bound:
         names = [operand_name(entry) for entry in form.op.operands]
         attrs |= {"instruction": found.instruction, "form": form, "counts": tuple(len(nodes.get(name, ())) for name in names),
                   "architecture": form.architecture(found.words)}
-        return recorder.record(form.op, [node for name in names for node in nodes.get(name, ())], result, attrs)
+        node = recorder.record(form.op, [node for name in names for node in nodes.get(name, ())], result, attrs)
+        if nodes.get("map"):
+            check_use(node, recorder)
+        return node
 
 
 def signature(found: Match) -> str:
