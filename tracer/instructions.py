@@ -55,7 +55,7 @@ FENCE = _row("ptx.fence", "", _ACTS, _FENCE)                                    
 FENCE_MBARRIER_INIT = _row("ptx.fence.mbarrier_init", "", _ACTS, _FENCE, "sm_90")  # attrs: sem release, scope cluster
 FENCE_PROXY = _row("ptx.fence.proxy", "", _ACTS, _FENCE)                           # attrs: proxy alias|async, space where written
 # attrs: sem acquire|release, scope, size (bytes, with acquire)
-FENCE_PROXY_TENSORMAP = _row("ptx.fence.proxy.tensormap", "?map:read", _ACTS, _FENCE, "sm_90")
+FENCE_PROXY_TENSORMAP = _row("ptx.fence.proxy.tensormap", "?map:tensormap", _ACTS, _FENCE, "sm_90")
 
 # ---- barriers of the block, the warpgroup and the cluster
 _BARRIER = "9.7.13.1 bar, barrier"

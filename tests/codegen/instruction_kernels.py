@@ -415,11 +415,34 @@ def registers(A: T.Buffer((384,), "float32"), B: T.Buffer((384,), "float32")) ->
     T.ptx["fence.acquire.sync_restrict::shared::cluster.cluster"]()
 
 
+@trace
+def descriptors(A: T.Buffer((2, 32), "uint64"), F: T.Buffer((32, 4), "float32"), B: T.Buffer((32, 2), "uint32")) -> None:
+    """Fields of matrix descriptors, but for the address; floats packed in pairs; registers that the compiler may not touch."""
+    tensor = T.tensor_map(F, (8, 4))
+    T.device_entry()
+    tx = T.thread_id([32])
+    tile = T.alloc_shared((8, 64), "float16", align=1024)
+    words, floats, pair = T.alloc_local((2,), "uint64"), T.alloc_local((2,), "float32"), T.alloc_local((2,), "uint32")
+    T.ptx.prefetch.tensormap(tensor)
+    T.ptx["fence.proxy.tensormap::generic.release.gpu"]()
+    T.ptx["fence.proxy.tensormap::generic.acquire.gpu"](tensor, 128)
+    T.ptx["cp.async.bulk.prefetch.tensor.2d.L2.global.tile"](tensor, 0, 8)
+    T.cuda.wgmma.encode_matrix_descriptor(words.ptr_to([0]), tile.ptr_to([0, 0]), ldo=1, sdo=64, swizzle=3)
+    T.cuda.tcgen05.encode_matrix_descriptor(words.ptr_to([1]), tile.ptr_to([0, 0]), ldo=2, sdo=32, swizzle=2)
+    for k in range(2):
+        A[k, tx] = words[k] >> 14
+        floats[k] = F[tx, 2 * k]
+    T.cuda.wgmma.noop_barrier(floats[0], floats[1])
+    T.ptx.cvt.rn.bf16x2.f32(pair[0], floats[1], floats[0])
+    T.ptx.cvt.rn.f16x2.f32(pair[1], floats[1], floats[0])
+    B[tx, 0], B[tx, 1] = pair[0], pair[1]
+
+
 @cache
 def kernels() -> dict[str, Any]:
     """Traced kernels by name."""
     found = [states, transactions, named_barriers, cluster_memory, copied, bulk, bulk_in_a_cluster, multicast, message, vector_atomics, addresses,
-             registers]
+             registers, descriptors]
     found += [_moves(element, dtype) for element, dtype in MOVES.items()]
     found += [_atomics(op, element) for table in (_BITS, _NUMBERS) for op, elements in table.items() for element in elements]
     found += [_atomics("cas", element) for element in ("b16", "b32", "b64")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,9 +15,8 @@ from tracer.operations import OPERATIONS
 
 SEEDS = (None, 1, 2)
 # Rows with tests of their own: tensor copies, matrices, tensor memory, pairs of floats.
-ELSEWHERE = ("ptx.cp.async.bulk.tensor", "ptx.cp.reduce.async.bulk.tensor", "ptx.cp.async.bulk.prefetch.tensor", "ptx.prefetch.tensormap",
-             "ptx.fence.proxy.tensormap", "ptx.ldmatrix", "ptx.stmatrix", "ptx.mma", "ptx.wgmma", "ptx.tcgen05", "cuda.wgmma", "cuda.tcgen05",
-             "cuda.get_tmem_addr", "cuda.matrix_descriptor", "ptx.add.f32x2", "ptx.sub.f32x2", "ptx.mul.f32x2", "ptx.fma.f32x2", "ptx.cvt")
+ELSEWHERE = ("ptx.cp.async.bulk.tensor", "ptx.cp.reduce.async.bulk.tensor", "ptx.ldmatrix", "ptx.stmatrix", "ptx.mma", "ptx.wgmma", "ptx.tcgen05",
+             "cuda.get_tmem_addr", "cuda.matrix_descriptor", "ptx.add.f32x2", "ptx.sub.f32x2", "ptx.mul.f32x2", "ptx.fma.f32x2")
 
 
 def test_every_row_is_run() -> None:
@@ -130,3 +130,12 @@ def test_moves(name: str) -> None:
     a, b = outcome(name)
     for row in range(3 if a.itemsize == 8 else 4):
         assert b[row].tobytes() == a.tobytes()
+
+
+def test_descriptors() -> None:
+    a, f, b = outcome("descriptors")
+    assert (a[0] == (1 << 2 | 64 << 18 | 1 << 48)).all()           # mode 1: 128 bytes
+    assert (a[1] == (2 << 2 | 32 << 18 | 1 << 32 | 4 << 47)).all()  # mode 4: 64 bytes
+    low, high = f[:, 0], f[:, 2]
+    np.testing.assert_array_equal(b[:, 0].view(ml_dtypes.bfloat16).reshape(32, 2), np.stack([low, high], 1).astype(ml_dtypes.bfloat16))
+    np.testing.assert_array_equal(b[:, 1].view(np.float16).reshape(32, 2), np.stack([low, high], 1).astype(np.float16))
