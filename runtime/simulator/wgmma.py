@@ -341,3 +341,14 @@ def _wait(c: Compiler, node: Node) -> tuple[Run, bool]:
         return frame
 
     return run, True
+
+
+@statement(ins.WGMMA_NOOP_BARRIER)
+def _noop_barrier(c: Compiler, node: Node) -> tuple[Run, bool]:
+    """It is for the compiler: nothing happens."""
+    counter = c.count(node)
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+
+    return run, False
