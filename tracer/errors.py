@@ -169,3 +169,16 @@ class UnwrittenOutputError(SimulationError):
 
 class NonFiniteError(SimulationError, ArithmeticError):
     """An operation made a NaN or an infinity out of finite numbers; the message has its line. On request: `checks=Checks(nan=True)`."""
+
+
+class DescriptorError(SimulationError):
+    """A matrix or instruction descriptor that means nothing, reaches beyond shared memory, or that the threads do not agree on.
+
+    `T.cuda.wgmma.descriptor(A.ptr_to([0, 0]))` makes one that fits the buffer's layout. Buffers with a swizzled layout are aligned to 1024
+    bytes (`align=1024`), for the hardware swizzles absolute addresses.
+    """
+
+
+class TensorMemoryError(SimulationError):
+    """Tensor memory used against its rules: columns that are not allocated (or not freed), an allocation of a wrong size, lanes that
+    belong to another warp, a read without the wait or the fence that orders it. The message says what to write."""
