@@ -123,8 +123,8 @@ class Operands:
 
 def kernel_of(name: str, found: list[Match]) -> Any:
     """One kernel with an instruction for each of `found`."""
-    def kernel(A: T.Buffer((1024,), "uint32"), M1: T.Buffer((16,), "float32"), M2: T.Buffer((2, 16), "float32"), M3: T.Buffer((2, 2, 16), "float32"),
-               M4: T.Buffer((2, 2, 2, 16), "float32"), M5: T.Buffer((2, 2, 2, 2, 16), "float32")) -> None:
+    def kernel(A: T.Buffer((1024,), "uint32"), M1: T.Buffer((16,), "uint32"), M2: T.Buffer((2, 16), "uint32"), M3: T.Buffer((2, 2, 16), "uint32"),
+               M4: T.Buffer((2, 2, 2, 16), "uint32"), M5: T.Buffer((2, 2, 2, 2, 16), "uint32")) -> None:
         maps = {dim: T.tensor_map(M, (*[1] * (dim - 1), 16)) for dim, M in enumerate((M1, M2, M3, M4, M5), 1)}
         T.device_entry()
         tx = T.thread_id([128])
