@@ -69,8 +69,9 @@ def trace_of(script: str):
     return trace(scope["numbers"])
 
 
-@pytest.mark.parametrize("what", [InstructionDescriptor("f16", "f32", "bf16", "bf16", 128, 256), InstructionDescriptor("tf32", "f32", "tf32", "tf32", 64, 8),
-                                  InstructionDescriptor("f16", "f16", "f16", "f16", 64, 248, True, False, True, True)])
+@pytest.mark.parametrize("what", [
+    InstructionDescriptor("f16", "f32", "bf16", "bf16", 128, 256), InstructionDescriptor("tf32", "f32", "tf32", "tf32", 64, 8),
+    InstructionDescriptor("f16", "f16", "f16", "f16", 64, 248, True, False, True, True)])
 def test_instruction_descriptors_are_read_back(what):
     assert InstructionDescriptor.decode(what.encode(), what.kind) == what
 
