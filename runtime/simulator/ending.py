@@ -80,10 +80,10 @@ def _check_registers(block: Block) -> None:
     for first in range(0, len(block.agents), 4):
         group = block.agents[first:first + 4]
         counts = {block.registers[agent] for agent in group}
-        if len(counts) > 1:
+        if len(counts) > 1 and block.setmaxnreg is not None:
             told = ", ".join(f"warp {agent.first // WARP}: {block.registers[agent]}" for agent in group)
             raise BarrierDivergenceError(f"setmaxnreg: the warps of a warpgroup ended with different numbers of registers ({told}); all four run it\n"
-                                         f"  in {block.text()}")
+                                         f"  in {block.text()}{line(block.setmaxnreg)}")
 
 
 def check_end(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from runtime.simulator.agent import Agent, Launch
 from runtime.simulator.engines import Engines
 from runtime.simulator.memory import Layout, Memory, allocations, shared_space
-from tracer.ir import Storage
+from tracer.ir import Node, Storage
 
 if TYPE_CHECKING:
     from runtime.simulator.barriers import NamedBarrier
@@ -55,6 +55,7 @@ class Block:
         each = min(256, REGISTERS // max(threads, WARP) // 8 * 8)
         self.registers = dict.fromkeys(self.agents, each)       # of a thread of each warp
         self.free_registers = 0
+        self.setmaxnreg: Node | None = None     # the latest that ran
         self.state: dict[str, Any] = {}
 
     @property

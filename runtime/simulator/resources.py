@@ -40,7 +40,7 @@ def _setmaxnreg(c: Compiler, node: Node) -> tuple[Run, bool]:
                 f"{node.op.name} waits for {needed} more registers for the warp ({wanted} a thread); the block's pool has "
                 f"{block.free_registers}, and other warps free theirs with setmaxnreg.dec"))
         block.free_registers -= needed
-        block.registers[agent] = wanted
+        block.registers[agent], block.setmaxnreg = wanted, node
         agent.engines.changes += 1
         return frame
 

@@ -233,7 +233,7 @@ def test_registers_the_wrong_way_and_by_a_part_of_a_warpgroup() -> None:
 
     assert fails(BarrierError, registers(roles(240, 24)), np.zeros(384, np.int32)).startswith(
         "ptx.setmaxnreg: .dec to 240 registers a thread from 168; dec goes down\n  in block (0, 0, 0), warp 0")
-    assert fails(BarrierDivergenceError, registers(one), np.zeros(384, np.int32)) == (
+    assert fails(BarrierDivergenceError, registers(one), np.zeros(384, np.int32)).partition("\n  at ")[0] == (
         "setmaxnreg: the warps of a warpgroup ended with different numbers of registers (warp 0: 40, warp 1: 168, warp 2: 168, warp 3: 168); all "
         "four run it\n  in block (0, 0, 0)")
 
