@@ -319,6 +319,23 @@ def test_calls_with_extents_and_rows():
         trace(kernel)(packed.reshape(3, 10)[:, :5], np.zeros((3, 10), np.float32))
 
 
+def test_calls_with_strides_and_offsets():
+    def kernel(A: T.Buffer((4, 16), "float4_e2m1fn", strides=(64, 1)), B: T.Buffer((4, 16), "float32"),
+               C: T.Buffer((32,), "float4_e2m1fn", elem_offset=64)):
+        T.device_entry()
+        i, j = T.thread_id([4, 16])
+        B[i, j] = A[i, j].astype("float32") + C[2 * j + 1].astype("float32")
+
+    kernel = trace(kernel)
+    (wide, values), (line, others), b = random(4 * 64), random(128), np.zeros((4, 16), np.float32)
+    kernel(wide.reshape(4, 32)[:, :8], b, line[32:48])
+    assert np.array_equal(b, values.reshape(4, 64)[:, :16] + others[65:96:2])
+    with pytest.raises(ArgumentValueError, match=r"A.strides: expected \(64, 1\) elements, got \(16, 1\); the layout needs 208 elements, there are 64"):
+        kernel(wide[:32].reshape(4, 8), b, line[32:48])
+    with pytest.raises(ArgumentValueError, match="C.elem_offset: .* first element lies 64 elements into its storage, got one at 62"):
+        kernel(wide.reshape(4, 32)[:, :8], b, line[31:47])
+
+
 def test_six_bit_floats_come_as_they_are_or_as_bytes():
     codes = rng.integers(0, 64, 64, dtype=np.uint8)
     first, second = np.zeros(64, ml_dtypes.float6_e3m2fn), np.zeros(64, np.uint8)
