@@ -170,12 +170,16 @@ class Buffer(Nameable):
         return self._look(views.thread_private(self.decl, shape, resolve_layout(layout, recorder), recorder))
 
     def access_ptr(self, mode: str, *, offset: Any = 0) -> Value:
-        """A pointer `offset` elements behind the buffer's first one; `mode` ("r", "w" or "rw") says what it is for."""
+        """A pointer `offset` elements behind the buffer's first one; `mode` ("r", "w" or "rw") says what it is for: nothing
+        may be written through one of "r"."""
         recorder = self._usable()
         if mode not in ("r", "w", "rw"):
             recorder.fail(f"{self.decl.name}.access_ptr({mode!r}): write \"r\", \"w\" or \"rw\"")
         flat = self._look(views.flat(self.decl, recorder))
-        return flat.ptr_to([offset])
+        pointer = flat.ptr_to([offset])
+        if mode == "r":
+            pointer.read().attrs["reads"] = self.decl
+        return pointer
 
     def _look(self, decl: ir.Buffer) -> Buffer:
         return Buffer(decl, self.recorder, self.recorder.region)

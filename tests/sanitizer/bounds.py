@@ -357,3 +357,22 @@ def static_shared_beyond_48_kib(B: T.Buffer((64,), "float32"), *, fixed: T.const
     tile = T.alloc_shared((12288 if fixed else 12289,), "float32")      # BUG
     tile[tx] = 1.0
     B[tx] = tile[tx]
+
+
+# ---- pointers for reading ----------------------------------------------------------------------------------------------
+
+@planted(36, TraceError, "A", zeros(32), zeros(32))
+def atomic_through_a_pointer_for_reading(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32"), *, fixed: T.constexpr):
+    T.device_entry()
+    tx = T.thread_id([32])
+    T.cuda.atomic_add(A.access_ptr("rw" if fixed else "r", offset=tx), 1.0)     # BUG
+    B[tx] = 1.0
+
+
+@planted(36, TraceError, "A", zeros(32, dtype="uint32"), zeros(32))
+def store_through_a_pointer_for_reading(A: T.Buffer((32,), "uint32"), B: T.Buffer((32,), "float32"), *, fixed: T.constexpr):
+    T.device_entry()
+    tx = T.thread_id([32])
+    word = T.local_scalar("uint32", 7)
+    T.ptx.st.global_.b32(A.access_ptr("w" if fixed else "r", offset=tx), word)      # BUG
+    B[tx] = 1.0

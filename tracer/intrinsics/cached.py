@@ -30,9 +30,9 @@ VECTORS = (*(f"{name}x{lanes}" for name in ("int8", "uint8", "int16", "uint16", 
            "float16x2", "bfloat16x2", "int64x2", "uint64x2", "float64x2")
 
 
-def _place(pointer: Any, name: str, recorder: Recorder) -> tuple[ir.Buffer, tuple[ir.Node, ...]]:
+def _place(pointer: Any, name: str, recorder: Recorder, writes: bool = False) -> tuple[ir.Buffer, tuple[ir.Node, ...]]:
     recorder.observe()
-    buffer, coords = element(pointer, name, recorder)
+    buffer, coords = element(pointer, name, recorder, writes)
     if buffer.scope != "global":
         recorder.fail(f"`{name}` on {buffer.name!r} in {buffer.scope} memory; it is for global memory")
     return buffer, coords
@@ -68,7 +68,7 @@ def _store(hint: str) -> Callable[..., None]:
 
     def store(pointer: Any, value: Any) -> None:
         recorder = current()
-        buffer, coords = _place(pointer, name, recorder)
+        buffer, coords = _place(pointer, name, recorder, writes=True)
         lanes = (as_node(value, buffer.dtype, recorder).dtype or buffer.dtype).lanes if isinstance(value, Value) else 1
         wanted = buffer.dtype if buffer.dtype.lanes > 1 else buffer.dtype.vector(lanes)
         _check_moved(wanted, buffer, coords, name, recorder)

@@ -41,11 +41,20 @@ def exactly(value: Any, wanted: DType, what: str, recorder: Recorder) -> Node:
     return cast(node, wanted)
 
 
-def element(pointer: Any, what: str, recorder: Recorder) -> tuple[ir.Buffer, tuple[Node, ...]]:
+def element(pointer: Any, what: str, recorder: Recorder, writes: bool = True) -> tuple[ir.Buffer, tuple[Node, ...]]:
     """The buffer and coordinates that a pointer `A.ptr_to([i, j])` was made from."""
     node = pointer.read() if isinstance(pointer, Value) else None
     if node is None or node.op is not ops.ADDRESS_OF or node.attrs.get("data"):
         shown = "a buffer; write A.ptr_to([i])" if isinstance(pointer, Buffer) else \
             "a buffer's whole memory; write A.ptr_to([0])" if node is not None and node.attrs.get("data") else repr(pointer)
         recorder.fail(f"`{what}` takes a pointer to one element, A.ptr_to([i, j]) or T.address_of(x), not {shown}")
+    if writes:
+        check_writable(node, what, recorder)
     return node.attrs["buffer"], node.operands
+
+
+def check_writable(pointer: Node, what: str, recorder: Recorder) -> None:
+    """Refuse to write through a pointer that was asked for to read."""
+    read = pointer.attrs.get("reads")
+    if read is not None:
+        recorder.fail(f"`{what}` writes through {read.name}.access_ptr(\"r\"), a pointer for reading; write access_ptr(\"rw\")")

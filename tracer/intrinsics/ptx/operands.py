@@ -12,6 +12,8 @@ from tracer import operations as ops
 from tracer.buffers import HANDLE, Buffer
 from tracer.dtypes import DType, dtype
 from tracer.errors import DTypeError
+from tracer.instructions import WRITTEN_ROLES
+from tracer.intrinsics.operands import check_writable
 from tracer.intrinsics.ptx.grammar import Argument, Match
 from tracer.intrinsics.ptx.types import DTYPES
 from tracer.ir import Node
@@ -145,6 +147,8 @@ def _address(argument: Argument, value: Any, found: Match, what: str, recorder: 
         return node
     if node is not None and node.op is ops.ADDRESS_OF:
         _check_pointer(argument, node.attrs["buffer"], space, where, what, recorder)
+        if argument.role in WRITTEN_ROLES:
+            check_writable(node, found.instruction, recorder)
         return node
     dtypes = _address_dtypes(space)
     if argument.role == "tensormap":
