@@ -330,7 +330,7 @@ def test_calls_with_strides_and_offsets():
     (wide, values), (line, others), b = random(4 * 64), random(128), np.zeros((4, 16), np.float32)
     kernel(wide.reshape(4, 32)[:, :8], b, line[32:48])
     assert np.array_equal(b, values.reshape(4, 64)[:, :16] + others[65:96:2])
-    with pytest.raises(ArgumentValueError, match=r"A.strides: expected \(64, 1\) elements, got \(16, 1\); the layout needs 208 elements, there are 64"):
+    with pytest.raises(ArgumentValueError, match=r"A.strides: expected \(64, 1\) elements, got \(16, 1\); the layout needs 208 elements, .* 64"):
         kernel(wide[:32].reshape(4, 8), b, line[32:48])
     with pytest.raises(ArgumentValueError, match="C.elem_offset: .* first element lies 64 elements into its storage, got one at 62"):
         kernel(wide.reshape(4, 32)[:, :8], b, line[31:47])
