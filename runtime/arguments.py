@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import ml_dtypes  # noqa: F401  (gives NumPy the names of bfloat16 and the float8 types)
@@ -117,9 +118,17 @@ def held(name: str, value: bool | int | float) -> Any:
         exact = float(value)
     except OverflowError:   # an int beyond every float
         return None
+    if abs(exact) <= _greatest(name) or not np.isfinite(exact):
+        return kind.storage.type(exact)
     with np.errstate(over="ignore"):
         rounded = kind.storage.type(exact)
-    return None if np.isfinite(exact) and not np.isfinite(float(rounded)) else rounded
+    return rounded if np.isfinite(float(rounded)) else None
+
+
+@cache
+def _greatest(name: str) -> float:
+    """The greatest number of a float dtype."""
+    return float(ml_dtypes.finfo(dtype(name).storage).max)
 
 
 def what(argument: Any) -> str:
@@ -139,10 +148,22 @@ def strides_differ(array: Array, wanted: tuple[int, ...]) -> bool:
 
 def overlap(a: Array, b: Array) -> bool:
     """True where two arrays share a byte, as far as their spans tell; columns of one array that lie side by side do not."""
-    if a.empty or b.empty or a.device != b.device:
+    if a.device != b.device or a.empty or b.empty:
         return False
-    apart = a.lowest >= b.lowest + b.span * b.itemsize or b.lowest >= a.lowest + a.span * a.itemsize
-    return not apart and not _side_by_side(a, b)
+    (first, last), (begin, end) = _ends(a), _ends(b)
+    return first < end and begin < last and not _side_by_side(a, b)
+
+
+def _ends(array: Array) -> tuple[float, float]:
+    """The address of its lowest element, and the one behind its highest."""
+    low: Stride = 0
+    high: Stride = 1
+    for size, step in zip(array.shape, array.strides):
+        if step < 0:
+            low += (size - 1) * step
+        else:
+            high += (size - 1) * step
+    return array.pointer + low * array.itemsize, array.pointer + high * array.itemsize
 
 
 def _side_by_side(a: Array, b: Array) -> bool:
@@ -197,6 +218,7 @@ def _named(module: str, name: str) -> Callable[[type], bool]:
     return recognises
 
 
+@cache
 def _numpy_name(kind: np.dtype[Any]) -> str:
     return kind.name if kind.isnative else kind.str
 

@@ -23,7 +23,6 @@ class Launch(NamedTuple):
     """A launch that has passed: where, with the driver's configuration of it, what, and how its parameters lie."""
 
     device: int
-    stream: int
     config: Any
     function: Any
     packing: Packing
@@ -34,10 +33,11 @@ class Form:
 
     __slots__ = ("_parameters", "config", "device", "fixed", "function", "key", "memory", "numbers", "pack", "pointers", "same", "stream")
 
-    def __init__(self, key: Key, tensors: Sequence[Any], fixed: tuple[Any, ...], numbers: tuple[int, ...], launch: Launch) -> None:
-        self.key, self.fixed, self.numbers = key, fixed, numbers
+    def __init__(self, key: Key, tensors: Sequence[Any], fixed: tuple[Any, ...], numbers: tuple[int, ...], stream: int,
+                 launch: Launch) -> None:
+        self.key, self.fixed, self.numbers, self.stream = key, fixed, numbers, stream
         self.same = comparison(tensors)
-        self.device, self.stream, self.config, self.function, packing = launch
+        self.device, self.config, self.function, packing = launch
         self._parameters = Parameters(packing)
         self.pack, self.memory, self.pointers = packing.pack, self._parameters.memory, self._parameters.pointers
 
@@ -49,20 +49,19 @@ class Forms:
         self.ready = ready
         self.idle: list[Form] = []
 
-    def learn(self, args: Sequence[Any], known: Sequence[Any], launch: Callable[[], Launch]) -> None:
-        """Keep the form of a call that has passed, unless one like it is idle: then the call went the long way for another reason."""
+    def learn(self, args: Sequence[Any], known: Sequence[Any], stream: int, launch: Callable[[], Launch]) -> None:
+        """Keep the form of a call on `stream` that has passed, unless one like it is idle: then the call went the long way for another reason."""
         tensors = tuple(args[i] for i in self.ready.tensors)
         fixed = tuple(known[i] for i in self.ready.fixed)
         key = form_key(tensors, fixed)
         if key is None:
             return
-        ready = launch()
-        key = (*key, ready.stream)
+        key = (*key, stream)
         if any(form.key == key for form in list(self.idle)):
             return
         bytes_ = [reach(tensor) for tensor in tensors]
         room = [end for a, b in self.ready.pairs for end in (-bytes_[a], bytes_[b])]
-        form = Form(key, tensors, fixed, (*(known[i] for i in self.ready.known), *room), ready)
+        form = Form(key, tensors, fixed, (*(known[i] for i in self.ready.known), *room), stream, launch())
         del self.idle[:max(len(self.idle) - MOST + 1, 0)]
         self.idle.append(form)
 

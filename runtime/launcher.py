@@ -157,7 +157,7 @@ def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchSh
     try:
         loaded.launch(shape, traits, parameters, stream)
         _learn(kernel, kernel if using is None else using, shape, args, known, bytes(parameters.memory)[:packing.size], maps,
-               lambda: Launch(ordinal, stream, configuration(shape, traits, stream), loaded.function, packing))
+               stream, lambda: Launch(ordinal, configuration(shape, traits, stream), loaded.function, packing))
     finally:
         packing.release(parameters)
 
@@ -185,7 +185,7 @@ def _packing(build: Any) -> Packing:
 # ---- the short way -----------------------------------------------------------------------------------------------------
 
 def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], known: Sequence[Any], filled: bytes,
-           maps: Sequence[EncodedMap], launch: Callable[[], Launch]) -> None:
+           maps: Sequence[EncodedMap], stream: int, launch: Callable[[], Launch]) -> None:
     """Let later calls of `owner`, the kernel or an executable of it, go the short way: the compiled one, else that of the host half."""
     if not any(arguments.kind_of(type(a)) in (arguments.TORCH, arguments.CUPY) for a in args):
         return      # the other kinds have none
@@ -193,9 +193,9 @@ def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], kno
         owner.memo["short"] = _shortcut(kernel, owner) or _forms(kernel, owner)
     kept: Shortcut | Forms | None = owner.memo["short"]
     if isinstance(kept, Shortcut) and not shape.wide:
-        kept.learn(args, known, filled, maps, launch)
+        kept.learn(args, known, filled, maps, stream, launch)
     elif isinstance(kept, Forms):
-        kept.learn(args, known, launch)
+        kept.learn(args, known, stream, launch)
 
 
 def _shortcut(kernel: Any, owner: Any) -> Shortcut | None:

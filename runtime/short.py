@@ -98,22 +98,23 @@ class Shortcut:
             form.pairs, tuple(offset), packing.size, MOST, driver_function("cuLaunchKernelEx"))
         self._known: set[Key] = set()
 
-    def learn(self, args: Sequence[Any], known: Sequence[Any], filled: bytes, maps: Sequence[EncodedMap], launch: Callable[[], Launch]) -> None:
-        """Keep the form of a call that has passed. `filled` are its parameters, `launch` makes its launch ready."""
+    def learn(self, args: Sequence[Any], known: Sequence[Any], filled: bytes, maps: Sequence[EncodedMap], stream: int,
+              launch: Callable[[], Launch]) -> None:
+        """Keep the form of a call on `stream` that has passed. `filled` are its parameters, `launch` makes its launch ready."""
         arrays = tuple(args[place] for place, *_ in self.form.arrays)
         fixed = tuple(known[i] for i in self.form.fixed)
         kind = next((kind for kind in KINDS if kind.takes(arrays)), None)
         if kind is None:
             return
-        ready = launch()
-        key = (*kind.key(arrays), fixed, ready.stream)
+        key = (*kind.key(arrays), fixed, stream)
         if key in self._known:      # it went the long way for another reason
             return
         if len(self._known) >= MOST:
             self._known.clear()
         self._known.add(key)
         same, expected = kind.comparison(arrays)
-        self.call.add(same, expected, kind.exchange(arrays), kind.stream(), ready.device, ready.stream, ready.config.getPtr(),
+        ready = launch()
+        self.call.add(same, expected, kind.exchange(arrays), kind.stream(), ready.device, stream, ready.config.getPtr(),
                       int(ready.function), filled, fixed, tuple(map(kind.reach, arrays)), tuple(m.encode for m in maps),
                       tuple(m.address for m in maps), ready)
 

@@ -86,15 +86,15 @@ def _leaves_shown(call: Call, value: Int, places: Mapping[Int, Parameter]) -> st
 def _extent_range(call: Call, node: Node, value: Int, places: Mapping[Int, Parameter]) -> Iterator[str]:
     """An extent is not negative, as lengths are not; one of more than its dtype holds takes 64-bit indices, if it is an int32."""
     assert node.sym is not None and node.dtype is not None
-    n, parameter = call.names[node.sym], _whose(value, places)
+    n, parameter, most = call.names[node.sym], _whose(value, places), node.dtype.limits[1]
     from_shape = value in places and ".shape[" in value.name
-    most = max(node.dtype.limits[1], LONGEST) if node.dtype.name == "int32" else node.dtype.limits[1]
-    if from_shape and most >= LONGEST:
+    unlimited = node.dtype.name == "int32" or most >= LONGEST
+    if from_shape and unlimited:
         return
-    condition = f"{n} > {most}" if from_shape else f"not 0 <= {n} <= {most}"
+    condition = f"{n} < 0" if unlimited else f"{n} > {most}" if from_shape else f"not 0 <= {n} <= {most}"
+    expected = "of 0 or more" if unlimited else f"from 0 to {most} ({node.dtype})"
     yield from call.refuse(condition, "ArgumentValueError", parameter,
-                           f"{call.shown[node.sym]}: expected an extent from 0 to {most} ({node.dtype}), "
-                           f"got {{{n}}} from {_leaves_shown(call, value, places)}")
+                           f"{call.shown[node.sym]}: expected an extent {expected}, got {{{n}}} from {_leaves_shown(call, value, places)}")
 
 
 def _whose(value: Int, places: Mapping[Int, Parameter]) -> Parameter:

@@ -13,7 +13,7 @@ HELPERS = (
 )
 # What the second function may use beside them, where there is one; see `codegen.host.again`.
 AGAIN = ("forms", "another", "current_stream", "enqueue", "SUCCESS", "PackError")
-_OWN = ("array", "launch", "arguments", "grid", "block", "shared", "cluster", "preferred", "wide", "device", "refuse", "SIGNATURE", "form",
+_OWN = ("array", "launch", "arguments", "grid", "block", "shared", "cluster", "preferred", "wide", "device", "refuse", "rounded", "SIGNATURE", "form",
         "status", "stream", "type", "len", "isinstance", "str", "int", "bool", "float", "min", "max", "abs", "IndexError", "OverflowError")
 
 

@@ -19,9 +19,10 @@ def scalar_ranges(call: Call) -> Iterator[str]:
     for parameter, _ in call.scalars:
         s, kind = call.local[parameter], parameter.dtype
         if kind.kind == "float":
-            yield from call.refuse(f'held("{kind}", {s}) is None', "ArgumentValueError", parameter,
+            yield f'rounded = held("{kind}", {s})'
+            yield from call.refuse("rounded is None", "ArgumentValueError", parameter,
                                    f"{parameter.name}: expected a number that {kind} can hold, got {{{s}}}, which overflows")
-            yield f'{s} = held("{kind}", {s})'
+            yield f"{s} = rounded"
         else:
             low, high = kind.limits
             yield from call.refuse(f"not {low} <= {s} <= {high}", "ArgumentValueError", parameter,

@@ -42,7 +42,7 @@ def test_a_size_that_extents_and_scalars_give():
     a, b = np.arange(50, dtype="float32"), zeros(50)
     reversed_by_halves(a, b, 0)
     assert np.array_equal(b, a[::-1] + 2)
-    assert recorded(reversed_by_halves, a, b, 14).shared == 256
+    assert recorded(reversed_by_halves, a, b, 14).shape.shared == 256
 
 
 def test_a_size_that_is_too_small_is_found():

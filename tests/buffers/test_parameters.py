@@ -104,7 +104,7 @@ def test_symbolic_strides_are_read_from_the_argument():
     assert refused(symbolic_strides, A, zeros(4, 16)[:, ::2]) == (
         "B.strides: expected (16, 1) elements, or (8, 1) for a compact array whose memory the layout divides up, got (16, 2); the layout needs 56 "
         "elements, there are 63")
-    assert refused(symbolic_strides, A, zeros(4, 8)[::-1]) == "s: expected an extent from 0 to 2147483647 (int32), got -8 from B.strides[0]"
+    assert refused(symbolic_strides, A, zeros(4, 8)[::-1]) == "s: expected an extent of 0 or more, got -8 from B.strides[0]"
     records = np.zeros((4, 9), [("a", "float32"), ("b", "int16")])["a"][:, :8]
     assert refused(symbolic_strides, A, records) == "B.strides[0]: expected whole elements, got 13.5"
 

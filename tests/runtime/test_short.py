@@ -84,7 +84,7 @@ def learn(made, monkeypatch, args, known, values, stream=7, current=None):
                       lambda: current or (lambda device: stream), lambda array: 4000)
     monkeypatch.setattr(short, "KINDS", (kind,))
     filled = made.packing.filled(values)
-    made.learn(args, known, bytes(filled.memory)[:made.packing.size], (), lambda: Launch(0, stream, Config(), 0xF0, made.packing))
+    made.learn(args, known, bytes(filled.memory)[:made.packing.size], (), stream, lambda: Launch(0, Config(), 0xF0, made.packing))
 
 
 @pytest.fixture
