@@ -11,7 +11,8 @@ from typing import Any
 from tracer import T, trace
 from tracer.dtypes import dtype as dtype_named
 from tracer.intrinsics.ptx.chain import Chain
-from tracer.intrinsics.ptx.grammar import FORMS, Argument, Form, Match, Slot, match
+from tracer.intrinsics.ptx.grammar import FORMS, Argument, Form, Slot
+from tracer.intrinsics.ptx.matching import Match, match
 from tracer.intrinsics.ptx.types import DTYPES
 
 TRIES = 4000

@@ -8,7 +8,8 @@ from typing import Any
 from tracer import instructions as ins
 from tracer.dtypes import DType, dtype
 from tracer.intrinsics.ptx.chain import Bound
-from tracer.intrinsics.ptx.grammar import Check, Match, described
+from tracer.intrinsics.ptx.grammar import Check, described
+from tracer.intrinsics.ptx.matching import Match
 from tracer.intrinsics.ptx.sync import numbered
 from tracer.operations import Operation
 from tracer.recorder import current

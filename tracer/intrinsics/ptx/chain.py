@@ -18,7 +18,8 @@ from tracer import operations as ops
 from tracer.buffers import Buffer
 from tracer.dtypes import DType
 from tracer.instructions import arguments, operand_name
-from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, Argument, Group, Match, Miss, matches
+from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, Argument, Group
+from tracer.intrinsics.ptx.matching import Match, Miss, matches
 from tracer.intrinsics.ptx.operands import convert, fits, immediate, literal_in
 from tracer.ir import Node
 from tracer.recorder import Recorder, current, in_trace

@@ -14,7 +14,8 @@ from tracer.dtypes import DType, dtype
 from tracer.errors import DTypeError
 from tracer.instructions import WRITTEN_ROLES
 from tracer.intrinsics.operands import check_writable
-from tracer.intrinsics.ptx.grammar import Argument, Match
+from tracer.intrinsics.ptx.grammar import Argument
+from tracer.intrinsics.ptx.matching import Match
 from tracer.intrinsics.ptx.types import DTYPES
 from tracer.ir import Node
 from tracer.recorder import Recorder
