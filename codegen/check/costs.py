@@ -34,8 +34,6 @@ def costs(lowered: Lowered, names: dict[Int, str]) -> Iterator[Cost]:
         what = access_text(access, names)
         if not threads.known:
             yield Cost(unit, what, 0, 0, 0, "the block's extents are no numbers", node.location)
-        elif access.buffer.dtype.packed:
-            yield Cost(unit, what, 0, 0, 0, "its elements share bytes", node.location)
         else:
             yield _cost(unit, what, access, threads, lowered, names)
 
@@ -44,20 +42,21 @@ def _cost(unit: str, what: str, access: FlatAccess, threads: Threads, lowered: L
     node, facts = access.node, lowered.known[access.node]
     dtype = moved(node)
     whole = not is_packet(node) or moves_whole(node, lowered)
-    element = access.buffer.dtype.bytes
-    size = dtype.bytes if whole else element
+    element = access.buffer.dtype
+    bits = element.width * element.lanes                # of what the index counts: 4 where two elements share a byte
+    size = dtype.bytes if whole else max(bits // 8, 1)
     index, facts, turns = threads.turned(access.index, facts)
     found = _in_block(index, threads, turns)
     if isinstance(found, str):
         return Cost(unit, what, 0, 0, 0, found.format(text(access.index, names)), node.location)
     own, rest = found
-    start, active = _warps(own * element, threads.count)
-    unit_bytes = SECTOR if unit == "sectors" else WORD
-    shifts = _shifts(rest, element, unit_bytes, facts)
+    values, active = _warps(own, threads.count)
+    step = max(8 * (SECTOR if unit == "sectors" else WORD) // bits, 1)      # a shift by so many elements changes nothing
+    shifts = _shifts(rest, step, facts)
     move = move_of(size)
-    costs = [_of(unit, start + shift + at, move, active) for shift in shifts for at in range(0, size, move)]
+    costs = [_of(unit, (values + shift) * bits // 8 + at, move, active) for shift in shifts for at in range(0, size, move)]
     least, most = min(int(taken.min()) for taken, _ in costs), max(int(taken.max()) for taken, _ in costs)
-    reason = f"depends on {text(facts.simplify(rest % (unit_bytes // element)), names)}" if len(shifts) > 1 and least != most else ""
+    reason = f"depends on {text(facts.simplify(rest % step), names)}" if len(shifts) > 1 and least != most else ""
     return Cost(unit, what, least, most, max(int(fewest.max()) for _, fewest in costs), reason, node.location)
 
 
@@ -94,17 +93,14 @@ def _same_in_a_warp(index: Array | None) -> bool:
     return bool((rows == rows[:, :1]).all())
 
 
-def _shifts(rest: Int, element: int, unit: int, facts: Facts) -> list[int]:
-    """By how many bytes, modulo `unit`, everything may be shifted."""
-    if element >= unit:
-        return [0]
-    step = unit // element
+def _shifts(rest: Int, step: int, facts: Facts) -> list[int]:
+    """What `rest` may be modulo `step`."""
     left = facts.simplify(rest % step)
     if si.is_const(left):
-        return [left.value * element]
+        return [left.value]
     low, high = facts.bounds(left)
     every = range(low or 0, (step - 1 if high is None else high) + 1)
-    return [k * element for k in every if facts.prove(si.eq(left, k)) is not False]
+    return [k for k in every if facts.prove(si.eq(left, k)) is not False]
 
 
 def _warps(values: Array, count: int) -> tuple[Array, Array | None]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codegen.lowered import Lowered
-from codegen.packets import is_packet, moves_whole
+from codegen.packets import is_packet, moved, moves_whole
 from runtime.simulator.events import Observer, Touch
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import Memory, SharedMemory
@@ -87,7 +87,7 @@ class Profile(Observer):
         self.waits: defaultdict[Node, Wait] = defaultdict(Wait)
         self._footprints: dict[int, _Footprint] = {}
         self._rows: tuple[Array, _Rows] | None = None
-        self._moves: dict[Node, int] = {}
+        self._runs: dict[Node, tuple[int, int]] = {}
 
     @property
     def bytes_read(self) -> int:
@@ -110,10 +110,13 @@ class Profile(Observer):
         if touch.actor is not None and not touch.actor.own:
             cost.engine += start.size * touch.size
             return
-        cost.asked += start.size * touch.size
+        length, size = self._run(touch)
+        if length > touch.size:
+            start = start[:, :1]
+        cost.asked += start.size * length
         rows = self._rows_of(touch.threads)
         for piece in start.T:
-            for at in range(0, touch.size, size := self._move(touch)):
+            for at in range(0, length, size):
                 spread = rows.spread(piece + at)
                 cost.requests += len(spread)
                 if shared:
@@ -137,12 +140,20 @@ class Profile(Observer):
         wait.times += 1
         wait.warps += len(np.unique(self._warps(threads)))
 
-    def _move(self, touch: Touch) -> int:
-        """Bytes that one instruction moves: of a vector that is not known to be aligned, one element."""
-        found = self._moves.get(touch.node)
+    def _run(self, touch: Touch) -> tuple[int, int]:
+        """(bytes that lie together from the first piece on, bytes that one instruction moves of them).
+
+        A vector that is not known to be aligned moves element by element. One of elements that share bytes is told byte by byte.
+        """
+        found = self._runs.get(touch.node)
         if found is None:
-            whole = touch.node not in self.lowered.accesses or not is_packet(touch.node) or moves_whole(touch.node, self.lowered)
-            found = self._moves[touch.node] = move_of(touch.size if whole or touch.buffer is None else touch.buffer.dtype.bytes)
+            length, size = touch.size, touch.size
+            if touch.node in self.lowered.accesses and is_packet(touch.node):
+                if not moves_whole(touch.node, self.lowered):
+                    size = max(touch.node.attrs["buffer"].dtype.bytes, 1)
+                elif touch.start.ndim > 1:
+                    length = size = moved(touch.node).bytes
+            found = self._runs[touch.node] = length, min(move_of(size), length)
         return found
 
     # ---- places

@@ -99,6 +99,19 @@ def test_a_vector_that_may_be_misaligned_moves_element_by_element() -> None:
     assert [(a.buffer, a.requests, a.sectors) for a in report.accesses] == [("A", 4, 68), ("B", 1, 16)]       # 512 bytes from the middle of a sector on
 
 
+def test_elements_that_share_bytes() -> None:
+    """Eight 4-bit floats are one move of 4 bytes, as it is derived from the index too."""
+    def kernel(A: T.Buffer((512,), "float4_e2m1fn"), B: T.Buffer((512,), "float4_e2m1fn")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        B.vstore([tx * 8], A.vload([tx * 8], "float4_e2m1fnx8"))
+
+    made = trace(kernel)
+    report = made.simulate(np.zeros(256, np.uint8), np.zeros(256, np.uint8))
+    assert [(a.requests, a.sectors, a.bytes) for a in report.accesses] == [(2, 8, 256)] * 2
+    assert [(c.least, c.most, c.ideal) for c in made.check().costs] == [(4, 4, 4)] * 2
+
+
 def transposed(pitch: int) -> Any:
     def kernel(A: T.Buffer((32, 32), "float32"), B: T.Buffer((32, 32), "float32")) -> None:
         T.device_entry()
