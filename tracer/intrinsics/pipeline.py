@@ -27,6 +27,7 @@ _PTX = Chain()
 _ARRIVE = _PTX["mbarrier.arrive.shared::cta.b64"]
 _ARRIVE_WITH_BYTES = _PTX["mbarrier.arrive.expect_tx.shared::cta.b64"]
 _ARRIVE_REMOTELY = _PTX["mbarrier.arrive.release.cluster.shared::cluster.b64"]
+_ARRIVE_REMOTELY_AFTER_READS = _PTX["mbarrier.arrive.shared::cluster.b64"]
 MOST_ARRIVALS = (1 << 20) - 1
 
 
@@ -66,8 +67,12 @@ class MBarriers:
         for index in range(self.count):
             _PTX["mbarrier.init.shared::cta.b64"](self.ptr(index), self.arrivals)
 
-    def arrive(self, index: Any, *, tx: Any = None, rank: Any = None) -> None:
-        """Arrive once; with `tx`, announce so many bytes first. With `rank`, arrive at that block's barrier (its rank in the cluster)."""
+    def arrive(self, index: Any, *, tx: Any = None, rank: Any = None, reads_only: bool = False) -> None:
+        """Arrive once; with `tx`, announce so many bytes first. With `rank`, arrive at that block's barrier (its rank in the cluster).
+
+        A remote arrival shows the other block what this thread wrote, for which it waits until all of it is visible in the device. Where
+        there is nothing to show, because the thread only waited until the tensor core or the copy engine had read, say `reads_only`.
+        """
         if rank is None:
             if tx is None:
                 _ARRIVE(self.ptr(index))
@@ -79,7 +84,7 @@ class MBarriers:
         address = local_scalar("uint32")
         address.buffer.name = address.buffer.storage.name = "remote"
         _PTX["mapa.shared::cluster.u32"](address, self.ptr(index), rank)
-        _ARRIVE_REMOTELY(+address)
+        (_ARRIVE_REMOTELY_AFTER_READS if reads_only else _ARRIVE_REMOTELY)(+address)
 
     def arrive_after_copies(self, index: Any) -> None:
         """Arrive when all `cp.async` that this thread has issued are done; it counts among the `arrivals`."""
@@ -191,9 +196,9 @@ class Consumer(_Role):
         """Wait until the stage is filled."""
         self.pipeline.full.wait(self.stage, self.phase)
 
-    def release(self, *, rank: Any = None) -> None:
-        """Arrive at `empty`, of this block or of the block with that rank in the cluster."""
-        self.pipeline.empty.arrive(self.stage, rank=rank)
+    def release(self, *, rank: Any = None, reads_only: bool = False) -> None:
+        """Arrive at `empty`, of this block or of the block with that rank in the cluster; `reads_only` as for `MBarriers.arrive`."""
+        self.pipeline.empty.arrive(self.stage, rank=rank, reads_only=reads_only)
 
 
 def _named(cell: Cell, name: str) -> Cell:
