@@ -1,4 +1,4 @@
-"""Loads and stores of 4-bit floats, two of which share a byte, the first in its low half."""
+"""Loads and stores of 4-bit floats, two of which share a byte, the first in its low half. A byte counts as written when one half of it is."""
 
 from __future__ import annotations
 
