@@ -71,6 +71,41 @@ def test_lanes_that_take_no_part() -> None:
     assert (report.bytes_read, report.bytes_written) == (13 * 32, 13 * 32)
 
 
+@pytest.mark.parametrize("block", [(48,), (32,), (20, 3), (7, 5, 2), (64,)])
+@pytest.mark.parametrize("case", range(4))
+def test_against_counting_one_by_one(block: tuple[int, ...], case: int) -> None:
+    """Blocks of any shape, threads that drop out, indices of any kind: as Python sets count them, warp by warp."""
+    size, every = int(np.prod(block)), 3 * int(np.prod(block))
+
+    def kernel(A: T.Buffer((1024,), "float32"), B: T.Buffer((every,), "float32")) -> None:
+        T.device_entry()
+        bx = T.cta_id([3])
+        axes = T.thread_id(list(block))
+        ids = [*axes] if len(block) > 1 else [axes]
+        t = sum(axis * int(np.prod(block[:k])) for k, axis in enumerate(ids))
+        tile = T.alloc_shared((1024,), "float32")
+        at = [(t * 7 + bx) % 512, t * t % 1024, t // 3 * 33 % 1024, 1023 - t * 2][case]
+        with T.If((t + bx) % [1, 2, 3, 5][case] == 0):
+            tile[at] = A[at]
+            B[bx * size + t] = tile[at]
+
+    def of(t: int, bx: int) -> int:
+        return [(t * 7 + bx) % 512, t * t % 1024, t // 3 * 33 % 1024, 1023 - t * 2][case]
+
+    requests = sectors = passes = 0
+    for bx in range(3):
+        for warp in range(0, size, 32):
+            places = {of(t, bx) for t in range(warp, min(warp + 32, size)) if (t + bx) % [1, 2, 3, 5][case] == 0}
+            if places:
+                requests += 1
+                sectors += len({place // 8 for place in places})
+                passes += max(sum(place % 32 == bank for place in places) for bank in range(32))
+    report = run(trace(kernel), np.ones(1024, np.float32), np.zeros(every, np.float32), profile=True, checks=False)
+    load, store, again, _ = report.accesses
+    assert (load.requests, load.sectors) == (requests, sectors)
+    assert (store.requests, store.passes) == (again.requests, again.passes) == (requests, passes)
+
+
 def test_vectors_and_doubles() -> None:
     def kernel(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32"), D: T.Buffer((32,), "float64")) -> None:
         T.device_entry()
