@@ -379,12 +379,14 @@ class Order:
         actor = self.issued[bisect_right(self.issued, slot, key=lambda a: a.first) - 1]
         return int(actor.issuers[slot - actor.first])
 
-    def land(self, operation: object, key: Hashable | None, row: int) -> None:
-        """It has ended; who waits for `key` knows it, and what it knew."""
+    def land(self, operation: object, key: Hashable | None, row: int, slots: Array | None = None) -> None:
+        """It has ended; who waits for `key` knows it, or the part that `slots` issued, and what it knew."""
         self.tick()
         if key is not None and key is not operation:
             actor = self.actors[operation]
-            known = Clock(actor.known.rows, united((actor.known.actors, span(actor.first, max(1, len(actor.issuers))))))
+            parts = [span(actor.first, max(1, len(actor.issuers)))] if slots is None else [
+                span(actor.first + k, 1) for k in np.flatnonzero(np.isin(actor.issuers, slots)).tolist()]
+            known = Clock(actor.known.rows, united((actor.known.actors, *parts)))
             _add(self.kept.setdefault(key, {}), {Sender(row, ANYWHERE): Parcel(known, actor.proxied)})
 
 

@@ -61,8 +61,9 @@ class Engines:
         self.changes += 1
         for observer in self.observers:
             for key in [completion.key for completion in operation.completions]:
-                for ended in (*operation.after, operation):     # an arrival tells of what it came behind
-                    observer.land(ended, key)
+                for ended in operation.after:       # an arrival tells of what it came behind
+                    observer.land(ended, key, operation.threads if ended.own else None)
+                observer.land(operation, key)
             if not operation.completions:
                 observer.land(operation, operation)
         for completion in operation.completions:

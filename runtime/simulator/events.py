@@ -105,8 +105,8 @@ class Observer:
     def issue(self, operation: AsyncOperation, threads: Array) -> None:
         """An actor of its own begins, which sees what these threads saw."""
 
-    def land(self, operation: AsyncOperation, key: Hashable | None) -> None:
-        """It has ended; what it did is added to `key`, the barrier or group that tells of it."""
+    def land(self, operation: AsyncOperation, key: Hashable | None, threads: Array | None = None) -> None:
+        """It has ended; what it did is added to `key`, the barrier or group that tells of it: all of it, or the part of these `threads`."""
 
     def start(self, blocks: Array) -> None:
         """These blocks (linear numbers) begin to run."""

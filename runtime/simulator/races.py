@@ -328,9 +328,10 @@ class Races(Observer):
     def issue(self, operation: AsyncOperation, threads: Array) -> None:
         self._timed(lambda: self.order.issue(operation, self._slots(threads)[0]), operation.node)
 
-    def land(self, operation: AsyncOperation, key: Hashable | None) -> None:
+    def land(self, operation: AsyncOperation, key: Hashable | None, threads: Array | None = None) -> None:
         row = int(self._slots(operation.threads)[0][0]) // self.threads
-        self._timed(lambda: self.order.land(operation, key, row), operation.node)
+        slots = None if threads is None else self._slots(threads)[0]
+        self._timed(lambda: self.order.land(operation, key, row, slots), operation.node)
 
     def _timed(self, step: Any, node: Node) -> None:
         """Every tick of the clock has its node."""
