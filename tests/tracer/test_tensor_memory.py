@@ -205,6 +205,11 @@ def test_refusals(body, message):
         trace(kernel_with(body))
 
 
+def test_block_scaled_products_are_named():
+    with pytest.raises(NotSupportedError, match="scale factors in tensor memory, for block-scaled tcgen05.mma, are not supported in this version"):
+        trace(kernel_with(lambda pool, tx: pool.alloc_sf((128, 4), "float8_e8m0fnu", sf_per_mma=4)))
+
+
 def after_the_end(pool):
     acc = pool.alloc((128, 64))
     pool.commit()
