@@ -266,8 +266,8 @@ class TMEMPool:
 
     def alloc_sf(self, *_: Any, **__: Any) -> NoReturn:
         """Scale factors of block-scaled products."""
-        raise NotSupportedError(f"{self._open('alloc_sf').location()}: scale factors in tensor memory, for block-scaled tcgen05.mma, are not supported in "
-                                "this version")
+        where = self._open("alloc_sf").location()
+        raise NotSupportedError(f"{where}: scale factors in tensor memory, for block-scaled tcgen05.mma, are not supported in this version")
 
     def move_base_to(self, column: int) -> None:
         """The next tensor begins at `column`; earlier ones from there on may be overwritten."""
