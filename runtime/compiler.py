@@ -53,6 +53,7 @@ class Compiler:
         return f"{self.name} {self.version}"
 
 
+_MAJORS = range(12, 16)     # versions of CUDA that name their NVRTC
 _COMMON = ("--std=c++17", "--ptxas-options=-v")
 
 
@@ -242,4 +243,5 @@ def _compiler_files() -> Iterator[Path]:
         yield from Path(root).glob("*/lib/libnvrtc.so*")
     for toolkit in {os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"} - {""}:
         yield from Path(toolkit).glob("lib64/libnvrtc.so*")
-    yield from Path("/usr/lib").glob("*-linux-gnu/libnvrtc.so*")
+    named = (Path(f"/usr/lib/{os.uname().machine}-linux-gnu/libnvrtc.so.{major}") for major in _MAJORS)     # to list that folder takes long
+    yield from (path for path in named if path.is_file())
