@@ -48,8 +48,7 @@ class _Walk:
     def __init__(self, lowered: Lowered, threads: Threads) -> None:
         self.lowered, self.threads = lowered, threads
         self.done: list[Interval] = []
-        # Threads that leave miss barriers; those of a warp may be ordered by themselves.
-        self.certain = not any(node.op in (*ops.LEAVING, ops.WARP_SYNC) for node in lowered.function.device.walk())
+        self.certain = not _has_other_orders(lowered.function.device)
         self.present = Interval(certain=self.certain)
 
     def barrier(self, sure: bool) -> None:
@@ -96,6 +95,12 @@ class _Walk:
         for turn in range(2 if found is None or len(found) > 1 else 1):
             inside = {**common, variable: now + turn * further} if self.threads.is_uniform(variable) else common
             self.region(body, guards if runs else (*guards, _UNKNOWN), loops, inside, sure and runs)
+
+
+def _has_other_orders(body: Region) -> bool:
+    """Whether more than barriers may order threads: they leave, are ordered within a warp, by code of the author's, or wait for a flag."""
+    found = {node.op for node in body.walk()}
+    return bool(found & {*ops.LEAVING, ops.WARP_SYNC, ops.FUNC_CALL, *ops.FENCES}) or ops.WHILE in found and bool(found & {*ops.ATOMICS})
 
 
 def _has_barrier(node: Node) -> bool:

@@ -171,6 +171,18 @@ def test_warps_that_order_themselves_are_not_accused() -> None:
     assert told(trace(kernel).check(), "race")[0][0] == OPEN
 
 
+def test_a_lock_is_not_accused() -> None:
+    def kernel(A: T.Buffer((4,), "int32")) -> None:
+        T.device_entry()
+        T.thread_id([2])
+        with T.While(lambda: T.cuda.atomic_cas(A.ptr_to([0]), 0, 1) != 0):
+            pass
+        A[1] = A[1] + 1
+        T.cuda.atomic_exch(A.ptr_to([0]), 0)
+
+    assert {verdict for verdict, _, _ in told(trace(kernel).check(), "race")} == {OPEN}
+
+
 def test_elements_of_the_grid() -> None:
     def kernel(A: T.Buffer(("n", "m"), "float32"), B: T.Buffer(("n", "m"), "float32"), C: T.Buffer((64,), "int32")) -> None:
         n, m = A.shape
