@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from tracer import operations as ops
 from tracer.dtypes import dtype
 from tracer.errors import KernelwrightError
+from tracer.instructions import REGISTER_ROLES, is_instruction, roles
 from tracer.ir import Function, Node, Region
 
 
@@ -84,6 +85,24 @@ def conditions_are_bool(function: Function) -> Iterator[str]:
             yield f"{node!r} tests a value that is not a bool"
 
 
+def instructions_have_their_operands(function: Function) -> Iterator[str]:
+    """As many operands as `counts` says; what an instruction writes as a register is an element of a thread's own memory, and no address is."""
+    for node in function.device.walk():
+        if not is_instruction(node.op):
+            continue
+        counts = node.attrs["counts"]
+        if len(counts) != len(node.op.operands) or sum(counts) != len(node.operands):
+            yield f"{node!r} has {len(node.operands)} operands, counted as {counts}"
+            continue
+        for role, operand in roles(node):
+            own = operand.op is ops.ADDRESS_OF and operand.attrs["buffer"].scope == "local"
+            if role in REGISTER_ROLES and not own:
+                yield f"{node!r} writes {operand!r}, which is no register"
+            if role not in REGISTER_ROLES and own:
+                yield f"{node!r} takes the address of {operand!r}, a register"
+
+
 CHECKS: tuple[Callable[[Function], Iterator[str]], ...] = (
     operands_are_defined_before_use, nodes_know_their_region, binary_operands_agree, stores_have_the_buffers_dtype, conditions_are_bool,
+    instructions_have_their_operands,
 )

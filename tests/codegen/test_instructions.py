@@ -10,6 +10,7 @@ import pytest
 
 from codegen.cuda.statements import STATEMENTS
 from codegen.cuda.templates import TEMPLATES
+from codegen.verify import MalformedError, verify
 from tests.codegen import instruction_kernels
 from tests.codegen.every_instruction import kernels, matches, unreached
 from tests.codegen.one_instruction import Memory, functions, kernel_with, lines
@@ -323,3 +324,25 @@ def test_accesses_list_what_instructions_touch() -> None:
 def test_the_read_only_cache_and_an_instruction_that_writes() -> None:
     with pytest.raises(TraceError, match=r"`cuda.ldg` reads 'U', which the kernel writes at .*test_instructions.py:\d+; the read-only cache"):
         kernel_with(lambda m: (T.ptx.st.global_.u32(m.U.ptr_to([m.tx]), T.cuda.ldg(m.U.ptr_to([m.tx]), "uint32"))))
+
+
+# ---- well-formed
+
+def test_a_malformed_instruction_is_noticed() -> None:
+    def load() -> tuple[Any, Any]:
+        function = kernel_with(lambda m: T.ptx.ld.global_.u32(m.r[0], m.U.ptr_to([0]))).function
+        return function, next(node for node in function.device.walk() if "form" in node.attrs)
+
+    function, node = load()
+    verify(function)
+    node.attrs["counts"] = (1, 1, 1)
+    with pytest.raises(MalformedError, match="instructions_have_their_operands: .* has 2 operands, counted as"):
+        verify(function)
+    function, node = load()
+    node.operands = (node.operands[1], node.operands[1])
+    with pytest.raises(MalformedError, match="which is no register"):
+        verify(function)
+    function, node = load()
+    node.operands = (node.operands[0], node.operands[0])
+    with pytest.raises(MalformedError, match="takes the address of .*, a register"):
+        verify(function)
