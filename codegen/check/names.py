@@ -8,6 +8,7 @@ from symbolic.facts import Facts
 from symbolic.integers import Int
 from symbolic.text import text
 from tracer import operations as ops
+from tracer.ir import Node
 
 _KINDS = {ops.LOAD: "load", ops.STORE: "store", ops.ADDRESS_OF: "address"}
 
@@ -36,3 +37,8 @@ def range_text(e: Int, facts: Facts, names: dict[Int, str]) -> str:
     """ "i + 8, which is 8 to 71". """
     shown, span = text(e, names), span_text(e, facts)
     return shown if shown == span else f"{shown}, which is {span}"
+
+
+def line_of(node: Node) -> str:
+    """The number of the line that made `node`."""
+    return str(node.location.line) if node.location else "?"
