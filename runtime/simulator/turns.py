@@ -15,8 +15,8 @@ LOOKS = 1 << 10         # turns before which nobody asks whether a loop ends
 class Watch:
     """One execution of a loop by an agent. `turn` says after each turn whether the next may come out differently.
 
-    A loop that polls memory waits until that has changed, unless the thread's own variables that count have. One that depends on these alone
-    and leaves them as they were never ends. Where all that is waited for is the time, it passes quickly.
+    A loop that polls memory waits until that has changed; if it also looks at the clock, or counts its turns, until nobody else does anything. One
+    that depends on the thread's own variables alone and leaves them as they were never ends. Where only the time is waited for, it passes quickly.
     """
 
     def __init__(self, agent: Agent, node: Node, polling: Polling) -> None:
@@ -47,9 +47,9 @@ class Watch:
         self.seen, self.state = engines.changes, self._state()
         if self.seen != seen:
             self.turns = 0
-        if self.seen != seen or (self.state != before and self.turns < PATIENCE):
             return Wait(self.agent, frame, self.node, lambda: True, self._text)
-        timed = self.polling.timed
+        # A loop that counts its turns ends by itself, but had better see first what others still do.
+        timed = self.polling.timed or (self.state != before and self.turns < PATIENCE)
         return Wait(self.agent, frame, self.node, lambda: engines.changes != seen or (timed and engines.idle != time), self._text, timed=timed)
 
     def _text(self) -> str:

@@ -317,6 +317,25 @@ def test_a_loop_that_gives_up_after_some_turns_ends() -> None:
     assert a[1] == 1000
 
 
+def test_a_loop_that_gives_up_waits_for_a_later_block_first() -> None:
+    @trace
+    def k(A: T.Buffer((2,), "int32"), B: T.Buffer((2,), "int32")) -> None:
+        T.device_entry()
+        bx, tx = T.cta_id([2]), T.thread_id([32])
+        n = T.local_scalar("int32", 0)
+        with T.If(tx == 0):
+            with T.If(bx == 0):
+                with T.While(lambda: (T.cuda.atomic_add(A.ptr_to([0]), 0) == 0) & (n < 3)):
+                    n += 1
+                B[0] = n
+            with T.Else():
+                T.cuda.atomic_exch(A.ptr_to([0]), 1)
+
+    b = np.full(2, -1, np.int32)
+    run(k, np.zeros(2, np.int32), b)
+    assert b[0] == 1
+
+
 def test_a_clock_ends_a_loop() -> None:
     @trace
     def k(A: T.Buffer((2,), "int32")) -> None:
