@@ -153,8 +153,9 @@ class Groups:
         return found
 
     def before(self, lanes: Array) -> tuple[AsyncOperation, ...]:
-        """All that these lanes have under way; whoever asks tells of its end."""
+        """All that these lanes have under way; whoever asks tells of its end. What has landed and been told of leaves the groups."""
         here = self._here(lanes)
+        self.members = [member for member in self.members if not (member.operation.landed and member.told.all())]
         found = []
         for member in self.members:
             mine = here[member.lanes]

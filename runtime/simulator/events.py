@@ -20,8 +20,8 @@ from tracer.ir import Buffer, Node
 class Touch:
     """One statement's access to memory by some threads, or by an asynchronous operation.
 
-    * `kind`: "load", "store" or "atomic"; `order` ("relaxed", "acquire", "release", "acq_rel", "volatile") and `scope` ("cta", "cluster",
-      "gpu", "sys") are those of atomics and of ordered loads and stores, else empty.
+    * `kind`: "load", "store" or "atomic"; `order` ("relaxed", "acquire", "release", "acq_rel") and `scope` ("cta", "cluster", "gpu", "sys")
+      are those of atomics and of ordered loads and stores, else empty. A volatile access is a relaxed one of scope "sys".
     * `threads`: shape (n,). `start`: byte offsets in `memory.cells`, shape (n,) or (n, pieces); each piece has `size` bytes.
     * `values`: what is stored, an element of whatever type for each of `start`'s pieces and the elements in it; None where unknown.
     * `proxy`: "generic" or "async"; `actor`: the operation that does it, in whose name `threads` (its issuers) stand.
