@@ -17,6 +17,7 @@ from runtime.simulator.events import Touch
 from runtime.simulator.frames import Frame, Value
 from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory
 from runtime.simulator.program import Compiler, Read, Run, Statement, statement
+from runtime.simulator.writers import writers_text
 from symbolic.integers import Int, floordiv, is_const
 from tracer import operations as op
 from tracer.addressing import cells_in
@@ -129,6 +130,7 @@ class Access:
     def __init__(self, c: Compiler, node: Node, kind: str, lanes: int, at: Node | None = None) -> None:
         flat = c.lowered.accesses[node]
         self.node, self.buffer, self.kind, self.lanes = at or node, flat.buffer, kind, lanes
+        self.body = c.half.body
         self.name = f"{kind} of {flat.buffer.name}"
         self.element: np.dtype[Any] = flat.buffer.dtype.cell
         self.width = flat.buffer.dtype.width if at is None else 8 * self.element.itemsize       # bits of what `offsets` count
@@ -204,7 +206,7 @@ class Access:
                 bad = np.asarray(bad.any(axis=-1))
             report = agent.fail if isinstance(memory, LocalMemory) else agent.doubt
             report(UninitializedReadError, f"{self.text(agent, frame, bad)} reads {self.buffer.scope} memory that nothing has written",
-                   frame, bad, self.node)
+                   frame, bad, self.node, writers_text(self.body, self.buffer.storage))
 
     def tell(self, agent: Agent, frame: Frame, memory: Memory, position: Position, values: Value = None,
              order: str = "", scope: str = "") -> None:

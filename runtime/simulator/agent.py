@@ -136,10 +136,10 @@ class Agent:
         """Those of the frame's threads that have not left."""
         return frame.keep(~self.away[frame.lanes])
 
-    def doubt(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node) -> None:
+    def doubt(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node, hint: str = "") -> None:
         """As `fail`, of memory that another thread may still write: where races are looked for the run goes on to see if one does."""
         try:
-            self.fail(error, what, frame, bad, node)
+            self.fail(error, what, frame, bad, node, hint)
         except error as found:
             if self.engines.doubts is None:
                 raise
@@ -160,14 +160,14 @@ class Agent:
     def thread_text(self, lane: int) -> str:
         return self.launch.thread_text(self.first + lane)
 
-    def fail(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node) -> NoReturn:
-        """Raise `error`: what happened, the first thread it happened to, how many others, and the Python line."""
+    def fail(self, error: type[SimulationError], what: str, frame: Frame, bad: Value, node: Node, hint: str = "") -> NoReturn:
+        """Raise `error`: what happened, the first thread it happened to, how many others, the Python line, and a hint on a line of its own."""
         lanes = frame.lanes[frame.spread(bad)]
         row, thread = divmod(int(lanes[0]), self.threads)
         text = f"{what}\n  in block {self.block_text(row)}, thread {self.thread_text(thread)}"
         if len(lanes) > 1:
             text += f" and {len(lanes) - 1} more"
-        raise error(text + line(node))
+        raise error(text + line(node) + hint)
 
 
 def line(node: Node) -> str:

@@ -114,17 +114,19 @@ class Actor:
     issuers: Array
     known: Clock
     proxied: Clock
+    over: Clock             # what they know to be over, if no more
     since: Array            # for each issuer, up to when what it did itself is visible to the async proxy
 
 
 class Order:
-    """Clocks of all threads of a grid of blocks of `threads` threads; `cluster_of` gives the cluster of a block's row.
+    """Clocks of all threads of a grid of blocks of `threads` threads; `cluster_of` gives the cluster of a block's row,
+    None where there are none.
 
     Threads go by *slot*: `row * threads + thread`, the row being the place of the block among those that run.
     """
 
-    def __init__(self, threads: int, blocks: int, cluster_of: Callable[[int], int]) -> None:
-        self.threads, self.cluster_of = threads, cluster_of
+    def __init__(self, threads: int, blocks: int, cluster_of: Callable[[int], int] | None = None) -> None:
+        self.threads, self.cluster_of, self.clusters = threads, cluster_of or (lambda row: row), cluster_of is not None
         self.warps = -(-threads // WARP)
         self.now = 0
         self.barrier = np.zeros(blocks, np.int32)           # when the block last met
@@ -133,6 +135,7 @@ class Order:
         self.extra: dict[int, Clock] = {}                   # what a thread knows besides
         self.fences: dict[int, Fenced] = {}                 # by the rank of their scope
         self.proxies = Fenced()
+        self.over: dict[int, Clock] = {}                    # what a thread knows to be over, and no more: from arrivals of too narrow a scope
         self.kept: dict[Hashable, Entries] = {}             # what was handed over at barriers in memory and flags
         self.pending: dict[int, Entries] = {}               # what relaxed reads of flags found, until a fence
         self.out_of_reach: set[tuple[int, int]] = set()     # rows between which something was handed over in too narrow a scope
@@ -221,6 +224,17 @@ class Order:
                 after = made[id(before)] = merged(before, clock)
             self.extra[slot] = after
 
+    def is_over(self, stamps: Array, slots: Array, actor: Actor | None) -> Array:
+        """As `known`, of what is over by arrivals alone, whatever their scope: for stores."""
+        who, when = (stamps >> TIME_BITS) - 1, stamps & LAST_TIME
+        if actor is not None:
+            return self.within(who, when, actor.over)
+        fine = np.zeros(len(who), np.bool_)
+        for slot in np.unique(slots).tolist():
+            part = slots == slot
+            fine[part] = self.within(who[part], when[part], self.over.get(slot, NOTHING))
+        return fine
+
     # ---- barriers -----------------------------------------------------------------------------------------------------------
 
     def join(self, slots: Array) -> None:
@@ -248,8 +262,11 @@ class Order:
             for row in slots:
                 whole = self.snapshot(row)
                 self.extra.update(dict.fromkeys(row.tolist(), whole))
-        if self.fences or self.proxies.since or self.proxies.common or self.pending:
+        if self.fences or self.over or self.proxies.since or self.proxies.common or self.pending:
             for group in slots.tolist():
+                past = union(self.over[s] for s in group if s in self.over)
+                if past is not NOTHING:
+                    self.over.update(dict.fromkeys(group, past))
                 for fenced in (*self.fences.values(), self.proxies):
                     fenced.share(group, self.threads)
                 found: Entries = {}
@@ -273,7 +290,7 @@ class Order:
         """These threads hand over what they know at `key`."""
         self.tick()
         for part in self._by_block(slots):
-            self._hand_over(key, part, rank, Parcel(self.snapshot(part, far=rank > 0), self.proxies.of(part.tolist(), self.threads)))
+            self._hand_over(key, part, rank, Parcel(self.snapshot(part, far=self.clusters or rank > 0), self.proxies.of(part.tolist(), self.threads)))
 
     def _hand_over(self, key: Hashable, slots: Array, rank: int, parcel: Parcel) -> None:
         if parcel.known is not NOTHING:
@@ -288,7 +305,7 @@ class Order:
                 self._learn([slot], Clock({}, united(span(actor.first + k) for k in np.flatnonzero(actor.issuers == slot).tolist())))
             return
         for part in self._by_block(slots):
-            self._receive(part, self.kept.get(key, {}), rank)
+            self._receive(part, self.kept.get(key, {}), rank, barrier=True)
 
     def _by_block(self, slots: Array) -> list[Array]:
         """The threads of each block."""
@@ -297,13 +314,17 @@ class Order:
             return [slots]
         return [slots[rows == row] for row in np.unique(rows)]
 
-    def _receive(self, slots: Array, entries: Entries, rank: int) -> None:
+    def _receive(self, slots: Array, entries: Entries, rank: int, barrier: bool = False) -> None:
+        """What came with an arrival or a flag. An arrival at a `barrier` says, whatever its scope, that what
+        came before is over: enough to store there again, not to read what was stored."""
         if not entries:
             return
         row, listed = int(slots[0]) // self.threads, slots.tolist()
         for sender, parcel in entries.items():
             if sender.rank != ANYWHERE and min(sender.rank, rank) < self.distance(sender.row, row):
                 self.out_of_reach.add((sender.row, row))
+                if barrier:
+                    self.over.update({slot: merged(self.over.get(slot, NOTHING), parcel.known) for slot in listed})
                 continue
             self._learn(listed, parcel.known)
             if parcel.proxied is not NOTHING:
@@ -368,7 +389,9 @@ class Order:
         self.tick()
         since = np.array([self.proxies.since.get(s, 0) for s in slots.tolist()])
         proxied = union(self.proxies.common[s] for s in slots.tolist() if s in self.proxies.common)
-        actor = self.actors[operation] = Actor(self.next_actor, slots, self.snapshot(slots, own=len(slots) == 1), proxied, since)
+        past = union(self.over[s] for s in slots.tolist() if s in self.over)
+        actor = self.actors[operation] = Actor(self.next_actor, slots, self.snapshot(slots, own=len(slots) == 1), proxied,
+                                                past, since)
         self.issued.append(actor)
         self.next_actor += max(1, len(slots))
 

@@ -60,7 +60,7 @@ class Races(Observer):
         self.blocks = np.empty(0, np.int64)     # by their row
         self.dense = True                       # they are 0, 1, 2 ...: a slot is the thread's number
         self.sorted = np.empty(0, np.int64)     # rows, by the number of the block
-        self.order = Order(self.threads, grid[0] * grid[1] * grid[2], self._cluster_of)
+        self.order = Order(self.threads, grid[0] * grid[1] * grid[2], None if cluster == (1, 1, 1) else self._cluster_of)
         self.events: list[Event] = [Event(None, None, "", "", False, 0)]      # of each time
         nodes = list(half.body.walk())
         self.fixed = frozenset(a.buffer.storage for a in half.arguments if a.buffer is not None and a.read_only)     # nobody stores there
@@ -157,6 +157,8 @@ class Races(Observer):
             bad = ~self.order.known(stamps, case.slots[at])
         else:
             bad = ~self._known_to(case.actor, stamps, case.slots[at], case.touch.proxy)
+        if bad.any() and self.order.over and case.touch.kind == "store":
+            bad &= ~self.order.is_over(stamps, case.slots[at], case.actor)
         if bad.any():
             self._report(case, stamps, at, np.flatnonzero(bad))
 

@@ -163,7 +163,7 @@ def half_written(A: T.Buffer((32,), "float32")) -> None:
 def test_uninitialised_shared() -> None:
     assert refused(UninitializedReadError, half_written, zeros(32)) == (
         "load of tile[31] reads shared memory that nothing has written\n"
-        f"  in block (0, 0, 0), thread (0, 0, 0) and 15 more\n  at {at(half_written, '31 - tx')}")
+        f"  in block (0, 0, 0), thread (0, 0, 0) and 15 more\n  at {at(half_written, '31 - tx')}\n  its stores: {at(half_written, 'tile[tx] =')}")
 
 
 def test_unwritten_memory_is_no_zero() -> None:
@@ -184,7 +184,7 @@ def cell_unset(A: T.Buffer((8,), "float32")) -> None:
 def test_uninitialised_cell() -> None:
     assert refused(UninitializedReadError, cell_unset, zeros(8)) == (
         "load of best reads local memory that nothing has written\n"
-        f"  in block (0, 0, 0), thread (5, 0, 0)\n  at {at(cell_unset, '= best')}")
+        f"  in block (0, 0, 0), thread (5, 0, 0)\n  at {at(cell_unset, '= best')}\n  its stores: {at(cell_unset, 'best.assign')}")
 
 
 def declared_in_loop(A: T.Buffer((8,), "float32")) -> None:
@@ -200,7 +200,8 @@ def declared_in_loop(A: T.Buffer((8,), "float32")) -> None:
 def test_a_local_variable_is_fresh_in_each_round() -> None:
     assert refused(UninitializedReadError, declared_in_loop, zeros(8)) == (
         "load of mine[0] reads local memory that nothing has written\n"
-        f"  in block (0, 0, 0), thread (0, 0, 0) and 7 more\n  at {at(declared_in_loop, 'A[tx] =')}")
+        f"  in block (0, 0, 0), thread (0, 0, 0) and 7 more\n  at {at(declared_in_loop, 'A[tx] =')}"
+        f"\n  its stores: {at(declared_in_loop, 'mine[0] =')}")
 
 
 def half_vector(A: T.Buffer((8,), "float32")) -> None:
@@ -216,7 +217,7 @@ def half_vector(A: T.Buffer((8,), "float32")) -> None:
 def test_one_lane_of_a_vector_is_enough() -> None:
     assert refused(UninitializedReadError, half_vector, zeros(8)) == (
         "load of tile[4] reads shared memory that nothing has written\n"
-        f"  in block (0, 0, 0), thread (1, 0, 0)\n  at {at(half_vector, 'vload')}")
+        f"  in block (0, 0, 0), thread (1, 0, 0)\n  at {at(half_vector, 'vload')}\n  its stores: {at(half_vector, '= 1.0')}")
 
 
 # ---- barriers ----------------------------------------------------------------------------------------------------------
