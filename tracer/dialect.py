@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tracer import buffers, control, launch, pools, signature, tensor_maps, tensor_memory, values
+from tracer import buffers, control, launch, pools, signature, tensor_maps, tensor_pool, values
 from tracer import operations as ops
 from tracer.dtypes import SCALAR_NAMES, dtype
 from tracer.errors import TraceError
@@ -47,7 +47,7 @@ T: Any = _Dialect(
     **_public(control, "If", "Elif", "Else", "While", "serial", "unroll", "vectorized", "grid", "break_", "continue_", "return_"),
     # memory
     **_public(buffers, "alloc_buffer", "alloc_shared", "alloc_local", "decl_buffer", "alloc_scalar", "local_scalar", "shared_scalar", "address_of"),
-    SMEMPool=pools.SMEMPool, tensor_map=tensor_maps.tensor_map, TMEMPool=tensor_memory.TMEMPool,
+    SMEMPool=pools.SMEMPool, tensor_map=tensor_maps.tensor_map, TMEMPool=tensor_pool.TMEMPool,
     # values
     min=values.minimum, max=values.maximum, abs=values.absolute,
     **_public(values, "let", "select", "if_then_else", "reinterpret", "truncdiv", "truncmod", "ceildiv"),
