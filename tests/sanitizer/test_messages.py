@@ -238,3 +238,48 @@ def test_the_first_number_that_is_none() -> None:
         "log makes -inf out of 0.0\n  in block (0, 0, 0), thread (2, 0, 0)\n  at +4")
     trace(k).simulate(np.array([1, 2, np.nan, np.inf], np.float32), f32(4), checks=asked)      # what comes in is the caller's
     trace(k).simulate(np.array([1, 2, 0, 3], np.float32), f32(4))
+
+
+# ---- arrivals whose scope does not reach ---------------------------------------------------------------------------------------
+
+def peers(A: T.Buffer((2, 32), "float32"), B: T.Buffer((2, 32), "float32"), *, back: T.constexpr, scope: T.constexpr) -> None:
+    """Block 1 uses its shared memory and says so to block 0, which then stores to it (`back`), or reads from it what block 1 has stored."""
+    T.device_entry()
+    T.cluster_id([1])
+    rank = T.cta_id_in_cluster([2])
+    tx = T.thread_id([32])
+    tile, bar = T.alloc_shared((32,), "float32"), T.alloc_shared((1,), "uint64")
+    address, found = T.alloc_local((1,), "uint32"), T.alloc_local((1,), "uint32")
+    tile[tx] = A[rank, tx]
+    with T.If(tx == 0):
+        T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 32)
+        T.ptx.fence.mbarrier_init.release.cluster()
+    T.cuda.cluster_sync()
+    with T.If(rank == 1):
+        if back:
+            B[1, tx] = tile[31 - tx]
+        else:
+            tile[tx] = 7.0
+        T.ptx.mapa.shared__cluster.u32(address[0], bar.ptr_to([0]), T.uint32(0))
+        T.ptx[f"mbarrier.arrive.release.{scope}.shared::cluster.b64"](address[0])
+    with T.Else():
+        T.cuda.mbarrier_wait(bar.ptr_to([0]), 0, scope=scope)
+        T.ptx.mapa.shared__cluster.u32(address[0], tile.ptr_to([tx]), T.uint32(1))
+        if back:
+            found[0] = T.uint32(0)
+            T.ptx["st.shared::cluster.b32"](address[0], found[0])
+        else:
+            T.ptx["ld.shared::cluster.b32"](found[0], address[0])
+            B[0, tx] = T.reinterpret("float32", +found[0])
+    T.cuda.cluster_sync()
+
+
+@pytest.mark.parametrize("scope", ["cta", "cluster"])
+def test_what_is_over_may_be_stored_to_whatever_the_scope_of_the_arrival(scope: str) -> None:
+    trace(peers).specialize(back=True, scope=scope).simulate(f32(2, 32), f32(2, 32))
+
+
+def test_what_was_stored_wants_a_scope_that_reaches() -> None:
+    trace(peers).specialize(back=False, scope="cluster").simulate(f32(2, 32), f32(2, 32))
+    with pytest.raises(DataRaceError, match="too narrow a scope to reach"):
+        trace(peers).specialize(back=False, scope="cta").simulate(f32(2, 32), f32(2, 32))
