@@ -45,7 +45,7 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
 
     def launch(ordinal: int | None, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any]) -> None:
         if ordinal is not None:
-            _launch(kernel, using, ordinal, shape, values, known, chosen, args)
+            _launch(kernel, using, ordinal, shape, values, known, chosen, args if stream is None else ())
         elif using is None:
             _simulate(kernel, shape, values, known, True)
         else:
@@ -143,6 +143,7 @@ def _sample(kernel: Any, wanted: tuple[int, ...], grid: tuple[int, int, int]) ->
 
 def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any],
             stream: int, args: Sequence[Any]) -> None:
+    """`args` are those of the call; none where it named its stream, and is no example for others."""
     build = kernel.wide if shape.wide else kernel
     gpu = device(ordinal)
     if using is None:

@@ -376,6 +376,20 @@ static PyObject *short_add(Short *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* knows(*args): whether a form that is kept is that of these arguments. */
+static PyObject *short_knows(Short *self, PyObject *const *args, Py_ssize_t count) {
+    Form *form = NULL;
+    PyObject *arrays[MOST_ARRAYS];
+    if (count == self->count) {
+        for (Py_ssize_t i = 0; i < self->arrays; ++i) arrays[i] = args[self->array[i].place];
+        form = find_form(self, args, arrays);
+        PyErr_Clear();
+    }
+    int known = form != NULL;
+    Py_XDECREF(form);
+    return PyBool_FromLong(known);
+}
+
 static PyObject *short_len(Short *self, PyObject *unused) { return PyLong_FromSsize_t(PyList_GET_SIZE(self->forms)); }
 
 static int short_traverse(Short *self, visitproc visit, void *arg) { Py_VISIT(self->forms); return 0; }
@@ -388,6 +402,7 @@ static void short_dealloc(Short *self) {
 
 static PyMethodDef short_methods[] = {
     {"add", (PyCFunction)short_add, METH_VARARGS, "Keep the form of a call that has passed."},
+    {"knows", (PyCFunction)(void (*)(void))short_knows, METH_FASTCALL, "Whether the form of these arguments is kept."},
     {"count", (PyCFunction)short_len, METH_NOARGS, "How many forms are kept."},
     {NULL, NULL, 0, NULL},
 };

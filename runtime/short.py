@@ -24,7 +24,7 @@ import runtime.cache
 from codegen.host import ShortForm
 from runtime import arguments
 from runtime.driver import driver_function
-from runtime.forms import MOST, Key, Launch, comparison, current_stream, form_key, reach
+from runtime.forms import MOST, Launch, comparison, current_stream, form_key, reach
 from runtime.parameters import CODES, Packing
 
 SOURCE = Path(__file__).with_name("short.c")
@@ -96,7 +96,6 @@ class Shortcut:
             tuple((array, offset[k]) for array, k in form.maps),
             tuple((place, -1 if k < 0 else offset[k], fixed, ord(CODES[kind])) for place, k, fixed, kind in form.scalars),
             form.pairs, tuple(offset), packing.size, MOST, driver_function("cuLaunchKernelEx"))
-        self._known: set[Key] = set()
 
     def learn(self, args: Sequence[Any], known: Sequence[Any], filled: bytes, maps: Sequence[EncodedMap], stream: int,
               launch: Callable[[], Launch]) -> None:
@@ -106,12 +105,8 @@ class Shortcut:
         kind = next((kind for kind in KINDS if kind.takes(arrays)), None)
         if kind is None:
             return
-        key = (*kind.key(arrays), fixed, stream)
-        if key in self._known:      # it went the long way for another reason
+        if self.call.knows(*args):      # it went the long way for another reason
             return
-        if len(self._known) >= MOST:
-            self._known.clear()
-        self._known.add(key)
         same, expected = kind.comparison(arrays)
         ready = launch()
         self.call.add(same, expected, kind.exchange(arrays), kind.stream(), ready.device, stream, ready.config.getPtr(),
@@ -130,13 +125,12 @@ class EncodedMap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Arrays of one framework, all those of a call: whether these may come the short way, what tells their forms apart, how C
-    compares (a function of them all, or for each its type and attributes), its DLPack functions if it has them in C, what gives its
-    current stream otherwise, and the bytes that one reaches over.
+    """Arrays of one framework, all those of a call: whether these may come the short way; how C compares (a function of them all, or
+    for each its type and attributes); its DLPack functions, if it has them in C; what gives its current stream otherwise; and the bytes
+    that one array reaches over.
     """
 
     takes: Callable[[Sequence[Any]], bool]
-    key: Callable[[Sequence[Any]], tuple[Any, ...]]
     comparison: Callable[[Sequence[Any]], tuple[Any, Any]]
     exchange: Callable[[Sequence[Any]], Any]
     stream: Callable[[], Callable[[int], int]]
@@ -165,8 +159,8 @@ def _cupy_reach(array: Any) -> int:
 
 
 KINDS = (
-    Kind(_takes_torch, lambda arrays: form_key(arrays, ()) or (), lambda arrays: (comparison(arrays), None),
+    Kind(_takes_torch, lambda arrays: (comparison(arrays), None),
          lambda arrays: getattr(sys.modules["torch"].Tensor, "__dlpack_c_exchange_api__", None), current_stream, reach),
-    Kind(_takes_cupy, lambda arrays: (*_cupy_form(arrays), *(a.device.id for a in arrays)), lambda arrays: (None, _cupy_form(arrays)),
+    Kind(_takes_cupy, lambda arrays: (None, _cupy_form(arrays)),
          lambda arrays: None, _cupy_stream, _cupy_reach),
 )
