@@ -41,6 +41,9 @@ def warp_ended(agent: Agent, block: Block) -> None:
         block.cluster.barrier.complete_if_full()
     if block.ended:
         _block_ended(block)
+        for barrier in block.barriers.values():
+            for node in list(barrier.arrived.values())[:1]:
+                agent.notes.append(f"{node.op.name} at {node.location}: the block ended with arrivals left at {barrier.text()}")
 
 
 def _block_ended(block: Block) -> None:

@@ -100,8 +100,8 @@ class Scheduler:
     def _ended(self, agent: Agent) -> None:
         block = agent.resident
         assert block is not None
-        self.notes += agent.notes
         warp_ended(agent, block)
+        self.notes += agent.notes
         if block.ended and all(other.ended for other in block.cluster.blocks):
             check_end(block.cluster)
 
@@ -135,7 +135,16 @@ def deadlock_text(waits: list[Wait]) -> str:
         entries.setdefault((wait.text() + _behind(wait.agent, waiting[wait.agent], place), line(wait.node)), []).append(_who(wait))
     told = [f"  {_joined(who)}: {text}{where.replace(chr(10), chr(10) + '  ')}" for (text, where), who in entries.items()]
     more = [f"  ... and {len(told) - SHOWN} more"] if len(told) > SHOWN else []
-    return "\n".join(["deadlock: every thread that has not ended waits for what nobody left can bring", *told[:SHOWN], *more])
+    return "\n".join(["deadlock: every thread that has not ended waits for what nobody left can bring", *told[:SHOWN], *more, *_ended(waits)])
+
+
+def _ended(waits: Iterable[Wait]) -> Iterator[str]:
+    """The warps that have ended, of blocks in which others wait."""
+    blocks = dict.fromkeys(wait.agent.resident for wait in waits)
+    for block in list(blocks)[:SHOWN]:
+        if block is not None and len(block.running) < len(block.agents):
+            gone = np.array([agent not in block.running for agent in block.agents])
+            yield f"  ended: {block.launch.block_text(block.number)} warp{'s' if np.count_nonzero(gone) > 1 else ''} {runs(gone)}"
 
 
 def _each(waits: Iterable[Wait], around: Node | None = None) -> Iterator[tuple[Wait, Node | None]]:

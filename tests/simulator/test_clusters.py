@@ -265,7 +265,8 @@ def test_cluster_barriers_out_of_step() -> None:
         "deadlock: every thread that has not ended waits for what nobody left can bring\n"
         "  (0, 0, 0) warp 0, (0, 0, 0) warp 1: cuda.cluster_sync waits at the barrier of the cluster, at which warps are missing (block (1, 0, 0): 0 "
         "of 1 warps have arrived)\n    at +4\n"
-        "  (1, 0, 0) warp 0: ptx.bar.sync waits at barrier 2, at which 32 of 64 threads have arrived\n    at +8")
+        "  (1, 0, 0) warp 0: ptx.bar.sync waits at barrier 2, at which 32 of 64 threads have arrived\n    at +8\n"
+        "  ended: (1, 0, 0) warp 1")
 
 
 def test_an_mbarrier_of_another_block_is_not_waited_for() -> None:
@@ -280,3 +281,50 @@ def test_an_mbarrier_of_another_block_is_not_waited_for() -> None:
     assert said(MBarrierError, body) == (
         "ptx.mbarrier.test_wait: waits for an mbarrier of the block of rank 0; a block waits for its own only, others arrive at it\n"
         "  in block (1, 0, 0), thread (0, 0, 0) and 31 more")
+
+
+def test_masks_and_mbarriers_of_copies_between_blocks() -> None:
+    @trace
+    def multicast(A: T.Buffer((64,), "float32"), mask: T.int32) -> None:
+        T.device_entry()
+        _, _, tx = T.cta_id_in_cluster([2]), T.cta_id([2]), T.thread_id([32])
+        s, bar = T.alloc_shared((64,), "float32"), T.alloc_shared((1,), "uint64")
+        with T.If(tx == 0):
+            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init.release.cluster()
+        T.cuda.cluster_sync()
+        with T.If(tx == 0):
+            T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"](
+                s.ptr_to([0]), A.ptr_to([0]), 128, bar.ptr_to([0]), mask.astype("uint16"))
+
+    for mask in (0, 5):
+        assert fails(ClusterError, multicast, np.zeros(64, np.float32), mask) == (
+            f"ptx.cp.async.bulk: the mask {mask:#x} of a multicast; the cluster has 2 blocks\n  in block (1, 0, 0), thread (0, 0, 0)\n  at +9")
+
+    @trace
+    def astray(A: T.Buffer((64,), "float32"), bulk: T.int32) -> None:
+        T.device_entry()
+        rank, _, tx = T.cta_id_in_cluster([2]), T.cta_id([2]), T.thread_id([32])
+        s, bar, where = T.alloc_shared((64,), "float32"), T.alloc_shared((1,), "uint64"), T.alloc_local((2,), "uint32")
+        s[tx] = 1.0
+        T.ptx.fence.proxy.async_.shared__cta()
+        with T.If(tx == 0):
+            T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init.release.cluster()
+        T.cuda.cluster_sync()
+        with T.If((tx == 0) & (rank == 0)):
+            T.ptx.mapa.shared__cluster.u32(where[0], s.ptr_to([32]), 1)
+            T.ptx.mapa.shared__cluster.u32(where[1], bar.ptr_to([0]), 0)
+            with T.If(bulk != 0):
+                T.ptx["cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"](where[0], s.ptr_to([0]), 128, where[1])
+            with T.Else():
+                T.ptx["st.async.shared::cluster.mbarrier::complete_tx::bytes.u32"](where[0], T.uint32(1), where[1])
+        T.cuda.cluster_sync()
+
+    a = np.zeros(64, np.float32)
+    assert fails(ClusterError, astray, a, 1) == (
+        "ptx.cp.async.bulk: the destination and the mbarrier lie in different blocks; the mbarrier stands in the block that is written\n"
+        "  in block (0, 0, 0), thread (0, 0, 0)\n  at +14")
+    assert fails(ClusterError, astray, a, 0) == (
+        "ptx.st.async: the destination and bar[0] lie in different blocks; the mbarrier stands in the block that is written\n"
+        "  in block (0, 0, 0), thread (0, 0, 0)\n  at +16")

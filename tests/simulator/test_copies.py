@@ -353,3 +353,13 @@ def test_bulk_operands() -> None:
             T.ptx.cp.async_.bulk.wait_group(0)
 
     assert fails(UninitializedReadError, k, np.zeros(64, np.float32)).startswith("load of s[0] reads shared memory that nothing has written" + IN)
+
+
+def test_an_mbarrier_that_ends_under_a_copy() -> None:
+    def body(s: Any, A: Any, B: Any, bar: Any) -> None:
+        expect(bar, 64)
+        load_bulk(s.ptr_to([0]), A.ptr_to([0]), 64, bar)
+        T.ptx.mbarrier.inval.shared.b64(bar)
+
+    assert said(MBarrierError, body).startswith(
+        "ptx.mbarrier.inval: bar[0] is invalidated while 1 operations still bring bytes to it, the first issued at ")

@@ -211,6 +211,28 @@ def test_a_barrier_that_too_few_threads_reach() -> None:
         "    at +6")
 
 
+def test_warps_that_have_ended_are_told_and_arrivals_that_are_left_noted() -> None:
+    def kernel(meet: bool) -> Any:
+        @trace
+        def k(A: T.Buffer((128,), "int32")) -> None:
+            T.device_entry()
+            tx = T.thread_id([128])
+            with T.If(tx < 32):
+                T.ptx.bar.arrive(1, 64)
+            with T.If(tx >= 96):
+                if meet:
+                    T.ptx.bar.sync(2, 64)
+        return k
+
+    assert fails(DeadlockError, kernel(True), np.zeros(128, np.int32)) == (
+        "deadlock: every thread that has not ended waits for what nobody left can bring\n"
+        "  (0, 0, 0) warp 3: ptx.bar.sync waits at barrier 2, at which 32 of 64 threads have arrived\n    at +7\n"
+        "  ended: (0, 0, 0) warps 0-2")
+    notes = run(kernel(False), np.zeros(128, np.int32)).notes
+    assert [re.sub(r"\S+:\d+", "FILE", note) for note in notes] == [
+        "ptx.bar.arrive at FILE: the block ended with arrivals left at barrier 1, at which 32 of 64 threads have arrived"]
+
+
 def test_a_flag_that_nobody_sets() -> None:
     @trace
     def k(A: T.Buffer((2,), "int32")) -> None:

@@ -283,7 +283,8 @@ def test_the_wrong_phase() -> None:
     assert said(body, DeadlockError) == (
         "deadlock: every thread that has not ended waits for what nobody left can bring\n"
         "  (0, 0, 0) warp 0 lane 0: cuda.mbarrier_wait waits for s[0], phase 0 (parity 0): it waits for 1 of 2 arrivals (phase 0); arrivals come "
-        "from elsewhere; lanes 1-31 of the warp wait for them behind the if at elsewhere\n    at +3")
+        "from elsewhere; lanes 1-31 of the warp wait for them behind the if at elsewhere\n    at +3\n"
+        "  ended: (0, 0, 0) warp 1")
 
 
 def test_a_polling_loop_says_what_it_polls() -> None:
