@@ -60,7 +60,7 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
                 for k in T.serial(steps):
                     step = turn * steps + k
                     s = step % STAGES
-                    ring.empty.wait(s, (step // STAGES % 2) ^ 1, cluster=True)       # they are empty the first time round
+                    ring.empty.wait(s, (step // STAGES % 2) ^ 1)        # they are empty the first time round
                     ring.full.arrive(s, tx=(BM + BN) * BK * 2)                       # so many bytes will come, from all blocks
                     T.tma.load(a[s, 0:BM, 0:BK], a_map, (m0, k * BK), ring.full.ptr(s))
                     T.tma.load(b[s, rank * part:rank * part + part, 0:BK], b_map, (n0 + rank * part, k * BK), ring.full.ptr(s),
@@ -85,10 +85,10 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
                 T.ptx.wgmma.commit_group.sync.aligned()
                 T.ptx.wgmma.wait_group.sync.aligned(1)  # the step before this one is done with its tiles
                 with T.If((k > 0) & (thread < CLUSTER)):            # one thread tells one of the blocks that loaded them
-                    ring.empty.arrive((step - 1) % STAGES, rank=thread)
+                    ring.empty.arrive((step - 1) % STAGES, rank=thread, reads_only=True)
             T.ptx.wgmma.wait_group.sync.aligned(0)
             with T.If(thread < CLUSTER):
-                ring.empty.arrive((turn * steps + (steps - 1)) % STAGES, rank=thread)
+                ring.empty.arrive((turn * steps + (steps - 1)) % STAGES, rank=thread, reads_only=True)
 
             m0, n0 = place(turn)
             for first in range(0, BN, STORED):
