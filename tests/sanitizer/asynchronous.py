@@ -15,6 +15,7 @@ from tracer.errors import (
     MBarrierError,
     OutOfBoundsError,
     TraceError,
+    UninitializedReadError,
 )
 
 # ---- 19: named barriers ------------------------------------------------------------------------------------------------
@@ -434,3 +435,92 @@ def cluster_wait_without_an_arrival(A: T.Buffer((256,), "float32"), B: T.Buffer(
         T.ptx.barrier.cluster.arrive()
     T.ptx.barrier.cluster.wait()        # BUG
     B[(pair * 2 + rank) * 64 + tx] = A[(pair * 2 + rank) * 64 + tx]
+
+
+@planted(30, ClusterError, "cluster", f32(256), zeros(256))
+def two_arrivals_at_the_cluster(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32"), *, fixed: T.constexpr):
+    T.device_entry()
+    pair, rank = T.cluster_id([2]), T.cta_id_in_cluster([2])
+    tx = T.thread_id([64])
+    T.ptx.barrier.cluster.arrive()
+    if not fixed:
+        T.ptx.barrier.cluster.arrive()      # BUG
+    T.ptx.barrier.cluster.wait()
+    B[(pair * 2 + rank) * 64 + tx] = A[(pair * 2 + rank) * 64 + tx]
+
+
+@planted(21, MBarrierError, "bar", f32(32), zeros(32))
+def state_two_phases_behind(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32"), *, fixed: T.constexpr):
+    T.device_entry()
+    tx = T.thread_id([32])
+    bar, state, done = T.alloc_shared((1,), "uint64"), T.alloc_local((2,), "uint64"), T.alloc_local((1,), "uint32")
+    with T.If(tx == 0):
+        T.ptx.mbarrier.init.shared.b64(bar.ptr_to([0]), 1)
+        for k in range(2):
+            T.ptx.mbarrier.arrive.shared.b64(state[k], bar.ptr_to([0]))
+            T.cuda.mbarrier_wait(bar.ptr_to([0]), k)
+        T.ptx.mbarrier.test_wait.shared.b64(done[0], bar.ptr_to([0]), state[1 if fixed else 0])      # BUG
+    B[tx] = A[tx]
+
+
+# ---- tensor copies -----------------------------------------------------------------------------------------------------
+
+def _ring(name: str, error: type[Exception] | tuple[type[Exception], ...], buffer: str, marks: tuple[str, ...], bug: str) -> None:
+    """Boxes of A through a ring of two tiles, doubled, and back to B by tensor stores."""
+    def kernel(A: T.Buffer((128, 32), "float32"), B: T.Buffer((128, 32), "float32"), *, fixed: T.constexpr):
+        a_map, b_map = T.tensor_map(A, (16, 32)), T.tensor_map(B, (16, 32))
+        T.device_entry()
+        tx = T.thread_id([160])
+        wrong = "" if fixed else bug
+        pool = T.SMEMPool()
+        tiles = pool.alloc((2, 16, 32), "float32", align=128)
+        out = pool.alloc((16, 32), "float32", align=128)
+        full, empty = pool.alloc((2,), "uint64"), pool.alloc((2,), "uint64")
+        pool.commit()
+        with T.If(tx == 0):
+            for s in range(2):
+                T.ptx.mbarrier.init.shared.b64(full.ptr_to([s]), 1)
+                T.ptx.mbarrier.init.shared.b64(empty.ptr_to([s]), 64 if wrong == "count" else 128)      # INIT
+            T.ptx.fence.mbarrier_init.release.cluster()
+        T.cuda.cta_sync()
+        with T.If(tx >= 128):
+            with T.If(tx == 128):
+                for k in T.serial(8):
+                    if wrong != "refill":
+                        T.cuda.mbarrier_wait(empty.ptr_to([k % 2]), (k // 2 + 1) % 2)
+                    if wrong != "expect":
+                        T.ptx.mbarrier.arrive.expect_tx.shared.b64(full.ptr_to([k % 2]), a_map.box_bytes)       # EXPECT
+                    else:
+                        T.ptx.mbarrier.arrive.shared.b64(full.ptr_to([k % 2]))
+                    T.tma.load(tiles[k % 2, 0:16, 0:32], a_map, (k * 16, 0), full.ptr_to([k % 2]))      # LOAD
+        with T.Else():
+            for k in T.serial(8):
+                if wrong != "early":
+                    T.cuda.mbarrier_wait(full.ptr_to([k % 2]), k // 2 % 2)
+                for j in T.serial(4):
+                    out[j * 4 + tx // 32, tx % 32] = tiles[k % 2, j * 4 + tx // 32, tx % 32] * 2.0      # READ
+                T.ptx.mbarrier.arrive.shared.b64(empty.ptr_to([k % 2]))         # ARRIVE
+                if wrong != "proxy":
+                    T.ptx.fence.proxy.async_.shared__cta()
+                T.ptx.bar.sync(1, 128)
+                with T.If(tx == 0):
+                    T.tma.store(b_map, (k * 16, 0), out[0:16, 0:32])            # STORE
+                    if wrong != "commit":
+                        T.tma.commit()
+                    if wrong != "reuse":
+                        T.tma.wait(0, read=True)
+                T.ptx.bar.sync(1, 128)
+            if wrong == "reuse":
+                with T.If(tx == 0):
+                    T.tma.wait(0)
+    kernel.__name__ = kernel.__qualname__ = name
+    planted(24, error, buffer, f32(128, 32), zeros(128, 32), marks=marks)(kernel)
+
+
+_ring("box_that_comes_before_its_tile_is_free", (DataRaceError, MBarrierError), "", ("# EXPECT",), "refill")
+_ring("box_read_before_it_came", (DataRaceError, UninitializedReadError), "tiles", ("# READ",), "early")
+_ring("bytes_of_a_box_not_expected", (MBarrierError, DataRaceError, DeadlockError), "", (), "expect")
+_ring("too_few_arrivals_free_a_tile", MBarrierError, "empty", ("# INIT", "# ARRIVE"), "count")
+_ring("tile_of_a_tensor_store_rewritten_too_early", DataRaceError, "out", ("# STORE", "# READ"), "reuse")
+_ring("tensor_store_without_a_proxy_fence", DataRaceError, "out", ("# STORE", "# READ"), "proxy")
+_ring("tensor_store_without_a_commit", (AsyncError, DataRaceError), "", ("# STORE",), "commit")
