@@ -248,6 +248,8 @@ class Printer:
         self.write(f"{self.buffer(buffer)} = T.{kind}_scalar({quoted(buffer.dtype)}{initial})")
 
     def node(self, node: Node, kept: bool = False) -> None:
+        if _is_written_cell(node):
+            return      # it is spelled where it is passed
         statement = _STATEMENTS.get(node.op)
         if statement is not None:
             statement(self, node)
@@ -303,7 +305,7 @@ class Printer:
             return self.inline[node]
         if node.op is ops.CONST:
             return spell(node, self.operand)
-        return self.name(node), 9
+        return self.expression(node) if _is_written_cell(node) else (self.name(node), 9)
 
     def expression(self, node: Node) -> tuple[str, int]:
         return spell(node, self.operand, self.buffer)
@@ -334,12 +336,12 @@ def _evaluation_order(node: Node) -> list[Node]:
         return list(dict.fromkeys([*coords, *(o for o in values if not _is_cell_load(o)), *(o for o in values if _is_cell_load(o))]))
     if node.op is ops.STORE and node.operands[-1].dtype is node.attrs["buffer"].dtype and not node.attrs["buffer"].cell:
         operands = list(dict.fromkeys([node.operands[-1], *node.operands[:-1]]))       # B[i] = v evaluates v before i
-    return [o for o in operands if not _is_bare_cell(o)] + [o for o in operands if _is_bare_cell(o)]
+    return [o for o in operands if not _is_cell_load(o)] + [o for o in operands if _is_cell_load(o)]
 
 
-def _is_bare_cell(node: Node) -> bool:
-    """True for what is written as the name of a mutable scalar, which the operation reads, or an instruction writes."""
-    return _is_cell_load(node) or (node.op is ops.ADDRESS_OF and bool(node.attrs["buffer"].cell) and "register" in node.attrs)
+def _is_written_cell(node: Node) -> bool:
+    """True for a mutable scalar that an instruction writes, which it is passed by name."""
+    return node.op is ops.ADDRESS_OF and bool(node.attrs["buffer"].cell) and "register" in node.attrs
 
 
 # ---------------------------------------------------------------------- statements

@@ -117,7 +117,8 @@ def _in_place_of(load: Node, recorder: Recorder) -> Node:
     assert region is not None
     if not recorder.is_open(region):
         recorder.fail("a register is used after the If, loop or While in which it was named has closed; name it again", load)
-    pointer = Node(ops.ADDRESS_OF, load.operands, HANDLE, {"buffer": load.attrs["buffer"], "register": True}, (), load.location, parent=region)
+    pointer = Node(ops.ADDRESS_OF, load.operands, HANDLE, {"buffer": load.attrs["buffer"], "register": True}, (), load.location, load.name,
+                   parent=region)
     position = next(i for i in range(len(region.nodes) - 1, -1, -1) if region.nodes[i] is load)
     region.nodes.insert(position, pointer)
     recorder.named_registers.append((load, pointer))
