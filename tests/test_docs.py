@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "docs/guide.md", "docs/profile.md", "docs/sanitizer.md"]
+DOCUMENTS = ["README.md", "docs/guide.md", "docs/running.md", "docs/profile.md", "docs/sanitizer.md"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

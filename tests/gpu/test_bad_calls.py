@@ -16,16 +16,19 @@ class Interface:
     """An array that has nothing but the CUDA array interface."""
 
     def __init__(self, owner, view, address):
-        self.owner = owner
-        self.__cuda_array_interface__ = {"version": 3, "typestr": view.dtype.str, "shape": view.shape, "strides": view.strides,
-                                         "data": (address, not view.flags.writeable)}
+        self.owner, self.view, self.address = owner, view, address
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 3, "typestr": self.view.dtype.str, "shape": self.view.shape, "strides": self.view.strides,
+                "data": (self.address, not self.view.flags.writeable)}
 
 
 class Carrier:
     """Takes NumPy views to the GPU, those of one memory to one memory there."""
 
-    def __init__(self, torch, through):
-        self.torch, self.through = torch, through
+    def __init__(self, torch, through, name):
+        self.torch, self.through, self.name = torch, through, name
         self.memories = []      # (host memory, the same on the GPU, bytes before it)
 
     def carry(self, value):
@@ -54,23 +57,17 @@ class Carrier:
     def interface(self, value, there, offset):
         if value.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             raise LookupError("the interface has no such dtype")
-        if GOODS_WITH_OFFSET in self.names:
+        if self.name == "offset":
             raise LookupError("it does not tell where memory begins")
         return Interface(there, value, there.data_ptr() + offset)
-
-    names = ()
 
     def unchanged(self):
         self.torch.cuda.synchronize()
         return all(np.array_equal(there[start:].cpu().numpy(), host) for host, there, start in self.memories)
 
 
-GOODS_WITH_OFFSET = "offset"
-
-
 def carried(torch, through, name, args):
-    carrier = Carrier(torch, through)
-    carrier.names = (name,)
+    carrier = Carrier(torch, through, name)
     return carrier, [carrier.carry(a) for a in args]
 
 

@@ -34,6 +34,7 @@ DIFFERENT = {
 }
 # A layout of 16 elements for a shape of 32 is an error when the kernel is traced.
 TOO_SMALL = (31, 32)
+TRACED = "a layout of 16 elements for a shape of 32 is an error of the trace"
 LAYOUTS = {
     "layout stride16": {"layout": TileLayout(S[(4, 8):(16, 1)])},
     "strides=[16,1]": {"strides": [16, 1]},
@@ -168,3 +169,54 @@ def test_elem_offset_takes_the_view_that_lies_there():
 
 def test_errors_are_pythons_own_too():
     assert issubclass(ArgumentTypeError, TypeError) and issubclass(ArgumentValueError, ValueError)
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------------
+
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "host_calls.md"
+HEAD = """\
+# The reference's calls, and ours
+
+Each of the 47 calls of the reference that were recorded (`tests/data/host_calls.json`), whether it was taken there and is taken here, and the reason
+where that differs: W2, W3, W14 and W15 are the reference's own weaknesses, silent wraps and unchecked writes. `python -m
+tests.runtime.test_golden_calls` writes this page; the tests compare it with what is taken and refused.
+
+| id | signature | call | there | here | because |
+|---|---|---|---|---|---|
+"""
+
+
+def verdict(record):
+    """Whether our host half takes the call, and the class of its refusal."""
+    if record["id"] in TOO_SMALL:
+        return "refused when traced"
+    kernel, args = call_of(record)
+    try:
+        recorded(kernel, *args)
+    except ArgumentError as refusal:
+        return f"refused ({type(refusal).__name__})"
+    return "taken"
+
+
+def page():
+    rows = []
+    for record in RECORDS:
+        there = "taken" if record.get("result") == "ok" else f"refused ({record['error']})" if "error" in record else "refused"
+        reason = DIFFERENT.get(record["id"], TRACED if record["id"] in TOO_SMALL else "")
+        cells = (record["id"], record["sig"], record["case"], there, verdict(record), reason)
+        rows.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n")
+    return HEAD + "".join(rows)
+
+
+def test_the_page_says_what_is_taken():
+    assert page() == DOCUMENT.read_text()
+
+
+def test_what_differs_has_a_reason_and_what_has_one_differs():
+    for record in RECORDS:
+        differs = verdict(record).startswith("taken") != (record.get("result") == "ok")
+        assert differs == (record["id"] in DIFFERENT or (record["id"] in TOO_SMALL and record.get("result") == "ok")), record
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(page())
