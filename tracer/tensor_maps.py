@@ -38,6 +38,7 @@ REDUCTIONS = {
     "max": "uint32 int32 uint64 int64 float16 bfloat16", "inc": "uint32", "dec": "uint32",
     "and": "int32 uint32 int64 uint64", "or": "int32 uint32 int64 uint64", "xor": "int32 uint32 int64 uint64",
 }
+WRITES = (instructions.TENSOR_STORE, instructions.TENSOR_REDUCE)
 
 
 class TensorMap(Value):
@@ -197,7 +198,8 @@ def _check_stride(decl: ir.Buffer, axis: int, step: Int, recorder: Recorder) -> 
 
 def check_use(node: ir.Node, recorder: Recorder) -> None:
     """An instruction that was just recorded agrees with the map that it is given: where the box begins (PTX ISA 5.5.3.1: at a multiple of
-    16 bytes, which strides are, so that the last axis decides), and what can be reduced."""
+    16 bytes, which strides are, so that the last axis decides), and what can be reduced. A box that is written does not begin before the array (CUDA
+    C++ Programming Guide, "Using TMA to transfer multi-dimensional arrays")."""
     given = instructions.arguments(node)
     operand = given["map"][0] if given.get("map") and "at" in given else None
     if operand is None or operand.op is not ops.TENSOR_MAP:
@@ -209,5 +211,9 @@ def check_use(node: ir.Node, recorder: Recorder) -> None:
     if start is not None and recorder.known.prove(si.eq(si.floormod(start * element.bytes, si.const(UNIT)), si.const(0))) is False:
         recorder.fail(f"{what}: the box begins at {symbolic_text(start, recorder)} along the last axis of {name!r}, which is no multiple of "
                       f"{UNIT} bytes ({UNIT // element.bytes} {element}); a GPU takes that for an illegal instruction")
+    for k, coordinate in enumerate(at if node.op in WRITES else ()):
+        if (start := coordinate.sym) is not None and recorder.known.prove(si.lt(start, si.const(0))) is True:
+            recorder.fail(f"{what}: the box begins at {symbolic_text(start, recorder)} along axis {len(at) - 1 - k} of {name!r}; one that is written "
+                          "begins in the array, only loads may begin before it")
     if node.op is instructions.TENSOR_REDUCE and element.name not in REDUCTIONS[node.attrs["op"]].split():
         recorder.fail(f"{what}: {node.attrs['op']!r} of {element}; the copy engine has it for {', '.join(REDUCTIONS[node.attrs['op']].split())}")

@@ -3,7 +3,8 @@
 Sources: PTX ISA 5.5 ("Tensors": boxes, out-of-bounds elements, swizzling modes); what it leaves open was seen on an H200.
 
 * A box begins at the coordinates and has `box` elements along each axis, of which every `element_strides`-th is moved. Coordinates count from the
-  innermost axis and may be negative. A box begins at a multiple of 16 bytes of the array.
+  innermost axis. A box begins at a multiple of 16 bytes of the array, and before it only where it is read (CUDA C++ Programming Guide, "Using TMA to
+  transfer multi-dimensional arrays"); a GPU takes anything else for an illegal instruction.
 * In shared memory elements follow each other, innermost axis fastest. A swizzle permutes the 16-byte pieces by their *address*, not by their
   place in the box: bits 4 and up are XORed with bits 7 and up. So the same box at another offset is laid out differently. Rows that are shorter than
   the swizzle's span (32, 64 or 128 bytes) begin a span each, with a gap behind them.
@@ -23,9 +24,9 @@ from runtime.simulator.memory import Memory
 from runtime.simulator.program import Compiler
 from tracer import instructions as ins
 from tracer import operations as op
-from tracer.errors import MisalignedAccessError, NotSupportedError
+from tracer.errors import MisalignedAccessError, NotSupportedError, OutOfBoundsError
 from tracer.ir import Node
-from tracer.tensor_maps import row_pitch
+from tracer.tensor_maps import WRITES, row_pitch
 
 PIECE = 16              # bytes that a swizzle keeps together
 # By mode: the address bits 7 and up that are XORed into bits 4 and up (PTX ISA 5.5.7).
@@ -84,6 +85,12 @@ class MapOperand:
             agent.fail(MisalignedAccessError, f"{self.node.op.name}: the box begins at {where} along the last axis of {self.buffer.name}, "
                        f"which is no multiple of {PIECE} bytes ({PIECE // self.itemsize} {self.buffer.dtype}); a GPU takes it for an illegal "
                        "instruction", frame, odd.reshape(frame.shape), self.node)
+        if self.node.op in WRITES:
+            for start, axis in zip(starts, reversed(range(len(starts)))):
+                if (early := start < 0).any():
+                    agent.fail(OutOfBoundsError, f"{self.node.op.name}: the box begins at {start[early][0]} along axis {axis} of {self.buffer.name}; "
+                               "one that is written begins in the array, only loads may begin before it; a GPU takes it for an illegal instruction",
+                               frame, early.reshape(frame.shape), self.node)
         return [self._box([int(start[k]) for start in starts], dims, strides, first) for k in range(frame.count)]
 
     def _box(self, at: list[int], dims: list[int], strides: list[int], first: int) -> Box:

@@ -11,7 +11,8 @@ from tests.tma import test_multicast as multicast
 from tests.tma.boxes import CASES, RANDOM, Case, memory_of, without_nan
 from tests.tma.test_boxes import COMBINE, REDUCED
 
-BOXES = [(case, at) for case in [*CASES, *RANDOM] for at in case.at]
+READ = [(case, at) for case in [*CASES, *RANDOM] for at in case.at]
+WRITTEN = [(case, at) for case in [*CASES, *RANDOM] for at in case.within]
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,13 @@ def stored(case, at, reduction=None):
     return from_gpu(torch, on_device, array.dtype).view(f"u{case.itemsize}")
 
 
-@pytest.mark.parametrize(("case", "at"), BOXES, ids=str)
+@pytest.mark.parametrize(("case", "at"), READ, ids=str)
 def test_loads(case, at, there):
     got = there(loaded, case, at)
     assert np.array_equal(without_nan(case, got), case.loaded(case.array(), at, memory_of(case)))
 
 
-@pytest.mark.parametrize(("case", "at"), BOXES[::2], ids=str)
+@pytest.mark.parametrize(("case", "at"), WRITTEN[::2], ids=str)
 def test_stores(case, at, there):
     expected = case.stored(case.array(), at, memory_of(case))
     assert np.array_equal(there(stored, case, at), expected.view(f"u{case.itemsize}"))
@@ -64,7 +65,7 @@ def test_stores(case, at, there):
 @pytest.mark.parametrize(("op", "dtype"), REDUCED)
 def test_reductions(op, dtype, there):
     case = Case((20, 32), (8, 16), dtype, "64B" if dtype in ("float32", "int32", "uint32") else "none")
-    for at in ((0, 0), (16, 24), (-3, -8)):
+    for at in ((0, 0), (16, 24), (3, 8), (17, 32), (100, 0)):
         expected = case.stored(case.array(), at, memory_of(case), COMBINE[op])
         assert np.array_equal(there(stored, case, at, op), expected.view(f"u{case.itemsize}")), at
 

@@ -60,6 +60,11 @@ class Case:
         """Bytes of shared memory, of which the box begins at `offset`."""
         return self.offset + -(-prod(self.moved[:-1]) * self.pitch // PAGE) * PAGE + PAGE
 
+    @property
+    def within(self) -> list[tuple[int, ...]]:
+        """Where boxes may be written: none begins before the array."""
+        return [where for where in dict.fromkeys((*self.at, *(tuple(map(abs, at)) for at in self.at))) if min(where) >= 0]
+
     def array(self, seed: int = 0) -> np.ndarray[Any, Any]:
         """A random array; with a row pitch, a part of a wider one. No NaNs, so that bytes tell."""
         rng = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ def test_loads(case):
 @pytest.mark.parametrize("case", [*CASES[::2], *RANDOM[::2]], ids=str)
 def test_stores(case):
     kernel = case.store_kernel()
-    for at in case.at:
+    for at in case.within:
         array, memory = case.array(), memory_of(case)
         expected = case.stored(array, at, memory)
         kernel.simulate(array, np.int32(at), memory.view(np.uint32))
@@ -36,7 +36,7 @@ def test_stores(case):
 def test_reductions(op, dtype):
     case = Case((20, 32), (8, 16), dtype, "64B" if dtype in ("float32", "int32", "uint32") else "none")
     kernel = case.store_kernel(op)
-    for at in ((0, 0), (16, 24), (-3, -8)):
+    for at in ((0, 0), (16, 24), (3, 8), (17, 32), (100, 0)):
         array, memory = case.array(), memory_of(case)
         expected = case.stored(array, at, memory, COMBINE[op])
         kernel.simulate(array, np.int32(at), memory.view(np.uint32))

@@ -104,6 +104,8 @@ def using(body, box=(8, 32), dtype="float32"):
     (lambda A, m, t, b, tx: T.tma.load(t, m, (0, 6), b),
      r"the box begins at 6 along the last axis of 'A', which is no multiple of 16 bytes \(4 float32\)"),
     (lambda A, m, t, b, tx: T.tma.store(m, (0, tx * 4 + 1), t), r"the box begins at tx\*4 \+ 1 along the last axis"),
+    (lambda A, m, t, b, tx: T.tma.store(m, (-8, 0), t), "the box begins at -8 along axis 0 of 'A'; one that is written begins in the array"),
+    (lambda A, m, t, b, tx: T.tma.reduce("add", m, (0, -4 - 4 * tx), t), "the box begins at .* along axis 1 of 'A'; one that is written begins"),
 ])
 def test_copies(body, message):
     with pytest.raises(TraceError, match=message):
@@ -275,6 +277,33 @@ def test_boxes_begin_at_16_bytes():
     trace(kernel).simulate(ARRAYS[0], np.int32([8]))
     with pytest.raises(MisalignedAccessError, match=r"the box begins at -3 along the last axis of A, which is no multiple of 16 bytes \(4 float32\)"):
         trace(kernel).simulate(ARRAYS[0], np.int32([-3]))
+
+
+@pytest.mark.parametrize("reduction", [None, "add"])
+def test_boxes_that_are_written_begin_in_the_array(reduction):
+    def kernel(A: T.Buffer((64, 64), "float32"), I: T.Buffer((2,), "int32")):  # noqa: E741
+        boxes = T.tensor_map(A, (8, 32))
+        T.device_entry()
+        tile = T.alloc_shared((8, 32), "float32")
+        tx = T.thread_id([32])
+        for row in range(8):
+            tile[row, tx] = T.float32(1)
+        T.ptx.fence.proxy.async_()
+        T.cuda.cta_sync()
+        with T.If(tx == 0):
+            if reduction is None:
+                T.tma.store(boxes, (I[0], I[1]), tile)
+            else:
+                T.tma.reduce(reduction, boxes, (I[0], I[1]), tile)
+            T.tma.commit()
+            T.tma.wait()
+
+    made, a = trace(kernel), np.zeros((64, 64), np.float32)
+    made.simulate(a, np.int32([60, 40]))
+    assert a.sum() == 4 * 24 == a[60:, 40:].sum()
+    for at, where in (((-1, 0), "-1 along axis 0"), ((0, -4), "-4 along axis 1")):
+        with pytest.raises(OutOfBoundsError, match=f"the box begins at {where} of A; one that is written begins in the array"):
+            made.simulate(a, np.int32(at))
 
 
 def test_fewer_bytes_expected_than_copied():
