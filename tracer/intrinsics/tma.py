@@ -28,8 +28,9 @@ def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask
     """Begin to copy the box at `coords` into `dst`, shared memory of `tensor_map.box_shape` elements. Its `tensor_map.box_bytes` bytes are
     added to the mbarrier at `barrier`, which must expect them.
 
-    `cta_mask`: a multicast to the blocks of the cluster whose bit is set, to the same offsets there. `policy`: how L2 shall keep it, a uint64
-    of `T.ptx.createpolicy`. Raises `TraceError` where the sizes, layouts, dtypes or numbers of coordinates disagree.
+    `coords`, in elements, may lie outside the array, before it too; the last one is a multiple of 16 bytes. `cta_mask`: a multicast to the blocks
+    of the cluster whose bit is set, to the same offsets there. `policy`: how L2 shall keep it, a uint64 of `T.ptx.createpolicy`. Raises
+    `TraceError` where the sizes, layouts, dtypes or numbers of coordinates disagree.
     """
     recorder = current()
     target = _shared(dst, tensor_map, "load", recorder)
@@ -40,8 +41,8 @@ def load(dst: Any, tensor_map: TensorMap, coords: Any, barrier: Any, *, cta_mask
 
 
 def store(tensor_map: TensorMap, coords: Any, src: Any, *, policy: Any = None) -> None:
-    """Begin to copy `src`, shared memory, to the box at `coords`; what lies outside the array is left out. Part of the thread's present bulk
-    group: `commit`, then `wait`. `policy` as for `load`."""
+    """Begin to copy `src`, shared memory, to the box at `coords`; what lies outside the array is left out, but no coordinate is negative. Part of
+    the thread's present bulk group: `commit`, then `wait`. `policy` as for `load`."""
     recorder = current()
     source = _shared(src, tensor_map, "store", recorder)
     words = [_DIMENSIONS[len(tensor_map.box)], "global", "shared::cta", "tile", "bulk_group"]
