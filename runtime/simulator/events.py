@@ -116,3 +116,7 @@ class Observer:
 
     def end(self) -> None:
         """All blocks have run."""
+
+    def notes(self) -> list[str]:
+        """What is legal and yet worth a line in the report. Asked behind `end`."""
+        return []

@@ -86,6 +86,7 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
         engines.doubts.settle()
     for observer in engines.observers:
         observer.end()
+        notes += observer.notes()
     sample = (len(chosen), prod(launch.grid)) if len(chosen) != prod(launch.grid) else None
     return report_of(half, grid, block, program.counters, counts, list(dict.fromkeys(notes)), seen, sample)
 

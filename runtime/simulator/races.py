@@ -69,6 +69,8 @@ class Races(Observer):
         syncs = Effect.SYNC | Effect.OPAQUE
         self.warps = self.threads > WARP and any(n.op.effect & syncs and n.op is not op.CTA_SYNC and n.op not in op.FENCES for n in nodes)
         self.kinds = {"global": Kind(self.threads, False, self.warps), "shared": Kind(self.threads, alone, self.warps)}
+        self.used = frozenset(operand for n in nodes for operand in n.operands)
+        self.noted: dict[Node, str] = {}        # atomics whose outcome depends on the order
         self.slots_of: dict[int, tuple[Array, Array, Array]] = {}
 
     def _cluster_of(self, row: int) -> int:
@@ -126,6 +128,8 @@ class Races(Observer):
             if name in shadow.crowds:
                 for stamps_before in shadow.crowds[name].members(units):
                     self._check(case, stamps_before)
+        if touch.kind == "atomic":
+            self._note(case)
         if rule.crowd is None:
             self._store(case)
         else:
@@ -135,6 +139,21 @@ class Races(Observer):
             if shadow.narrow and not shadow.kind.one_block:
                 self._check_scopes(case, rule, rank)
             self._flags(touch, actor, rank)
+
+    def notes(self) -> list[str]:
+        return list(self.noted.values())
+
+    def _note(self, case: Case) -> None:
+        """Values that depend on the order in which threads come to an atomic are legal, and worth a note."""
+        node = case.touch.node
+        why = "which thread finds which value" if node in self.used else "the sum, in its last bits," if _sums_floats(case.touch) else ""
+        if not why or node in self.noted:
+            return
+        crowd = case.shadow.crowd(STRONG_STORES)
+        before = crowd.last[case.units]
+        others = (before != 0) & (before >> TIME_BITS != case.stamps >> TIME_BITS)
+        if others.any() or len(np.unique(case.units)) < len(case.units):
+            self.noted[node] = f"{node.op.name} at {node.location}: {why} depends on the order in which threads come"
 
     def _shadow(self, memory: Memory, buffer: Buffer | None) -> Shadow:
         if memory.shadow is None:
@@ -363,6 +382,10 @@ class Case(NamedTuple):
     slots: Array
     stamps: Array
     actor: Actor | None
+
+
+def _sums_floats(touch: Touch) -> bool:
+    return touch.node.op.name.endswith("_add") and touch.buffer is not None and touch.buffer.dtype.is_float
 
 
 def _as_actor(actor: Actor, slots: Array) -> tuple[Array, Array]:

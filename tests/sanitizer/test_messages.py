@@ -283,3 +283,45 @@ def test_what_was_stored_wants_a_scope_that_reaches() -> None:
     trace(peers).specialize(back=False, scope="cluster").simulate(f32(2, 32), f32(2, 32))
     with pytest.raises(DataRaceError, match="too narrow a scope to reach"):
         trace(peers).specialize(back=False, scope="cta").simulate(f32(2, 32), f32(2, 32))
+
+
+# ---- notes ---------------------------------------------------------------------------------------------------------------------
+
+def notes(kernel: Any, *args: Any) -> list[str]:
+    """The report's notes, with lines counted from the kernel's first."""
+    first = kernel.__code__.co_firstlineno
+    return [re.sub(r"\S*test_messages\.py:(\d+)", lambda m: f"+{int(m[1]) - first}", note) for note in trace(kernel).simulate(*args).notes]
+
+
+def test_values_that_depend_on_the_order_are_noted() -> None:
+    def one_each(A: T.Buffer((64,), "float32"), N: T.Buffer((1,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        T.cuda.atomic_add(A.ptr_to([tx]), 1.0)
+        T.cuda.atomic_add(N.ptr_to([0]), 1)
+
+    a = f32(64)
+    assert notes(one_each, a, np.zeros(1, np.int32)) == []
+
+    def right(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), S: T.Buffer((2,), "float32"), N: T.Buffer((1,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        T.cuda.atomic_add(S.ptr_to([0]), A[tx])
+        slot = T.cuda.atomic_add(N.ptr_to([0]), 1)
+        B[slot] = A[tx]
+
+    assert notes(right, a, f32(64), f32(2), np.zeros(1, np.int32)) == [
+        "cuda.atomic_add at +3: the sum, in its last bits, depends on the order in which threads come",
+        "cuda.atomic_add at +4: which thread finds which value depends on the order in which threads come"]
+
+
+def test_threads_that_return_before_a_barrier_are_noted() -> None:
+    def k(A: T.Buffer((64,), "float32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        with T.If(A[tx] > 40.0):
+            T.return_()
+        T.cuda.cta_sync()
+        A[tx] = 0.0
+
+    assert notes(k, f32(64)) == ["cuda.cta_sync at +5: some threads of a block have returned before it"]
