@@ -59,19 +59,19 @@ def _in_turns(agent: Agent, node: Node, frame: Frame, parts: tuple[Frame, Frame]
     flows = [_part(agent, node, frame, part, body) for part, body in zip(parts, bodies)]
     waits: list[Wait | None] = [None, None]
     results: list[Frame | None] = [None, None]
-    while None in results:
-        moved = False
+    while True:
         for k, flow in enumerate(flows):
             wait = waits[k]
             if results[k] is None and (wait is None or wait.ready()):
                 agent.loops, agent.splits = stacks[k]
-                moved = True
                 try:
                     waits[k] = next(flow)
                 except StopIteration as end:
                     waits[k], results[k] = None, end.value
-        if not moved:
-            yield _either(agent, frame, node, tuple(wait for wait in waits if wait is not None))
+        left = tuple(wait for wait in waits if wait is not None)
+        if not left:
+            break
+        yield _either(agent, frame, node, left)
     agent.loops, agent.splits = loops, splits
     assert results[0] is not None and results[1] is not None
     return results[0], results[1]

@@ -16,6 +16,8 @@ from runtime.simulator.events import AsyncOperation, Observer
 from runtime.simulator.frames import Array
 from runtime.simulator.progress import Progress
 
+END = 1 << 62       # of the time: no clock shows more
+
 
 class Engines:
     """The operations under way, oldest first. `changes` counts what may have changed in memory that several threads see."""
@@ -26,7 +28,8 @@ class Engines:
         self.random = None if seed is None else Random(seed)
         self.pending: dict[AsyncOperation, None] = {}
         self.changes = 0
-        self.idle = 0           # how long nobody did anything but wait for the time to pass, in ticks of the clock
+        self.idle = 0           # how often nobody did anything but wait for the time to pass,
+        self.time = 0           # and how long that was, in ticks of the clock
         self.doubts: Doubts | None = None       # where races are looked for
 
     def issue(self, operation: AsyncOperation) -> None:
@@ -81,8 +84,9 @@ class Engines:
                     observer.land(operation.reading, operation.reading)
 
     def pass_time(self) -> None:
-        """Nothing happens for a while; a longer one each time, so that any time comes soon."""
-        self.idle += max(100, self.idle // 4)
+        """Nothing happens for a while; a longer one each time, so that any time comes soon, until `END`."""
+        self.idle += 1
+        self.time = min(self.time + max(100, self.time // 4), END)
 
     def land_one(self) -> bool:
         """The oldest (with a seed: any) operation under way; False where there is none."""

@@ -45,6 +45,6 @@ def _clock(c: Compiler, node: Node) -> tuple[Run, bool]:
 
     def run(agent: Agent, frame: Frame) -> None:
         agent.counts[counter] += frame.count
-        write(agent, frame, np.int64(sum(agent.counts) + agent.engines.idle))
+        write(agent, frame, np.int64(sum(agent.counts) + agent.engines.time))
 
     return run, False

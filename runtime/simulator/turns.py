@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime.simulator.agent import Agent, Wait
+from runtime.simulator.engines import END
 from runtime.simulator.frames import Frame
 from runtime.simulator.polling import Polling
 from tracer.errors import DeadlockError
@@ -43,14 +44,14 @@ class Watch:
         return None
 
     def _wait(self, frame: Frame) -> Wait:
-        engines, seen, before, time = self.agent.engines, self.seen, self.state, self.agent.engines.idle
+        engines, seen, before, idle = self.agent.engines, self.seen, self.state, self.agent.engines.idle
         self.seen, self.state = engines.changes, self._state()
         if self.seen != seen:
             self.turns = 0
             return Wait(self.agent, frame, self.node, lambda: True, self._text)
         # A loop that counts its turns ends by itself, but had better see first what others still do.
-        timed = self.polling.timed or (self.state != before and self.turns < PATIENCE)
-        return Wait(self.agent, frame, self.node, lambda: engines.changes != seen or (timed and engines.idle != time), self._text, timed=timed)
+        timed = (self.polling.timed and engines.time < END) or (self.state != before and self.turns < PATIENCE)
+        return Wait(self.agent, frame, self.node, lambda: engines.changes != seen or (timed and engines.idle != idle), self._text, timed=timed)
 
     def _text(self) -> str:
         polled = self.agent.polled

@@ -296,6 +296,41 @@ def test_lanes_of_one_warp_that_wait_for_each_other_in_the_branches_of_an_if(see
     assert a.tolist() == [11] + [10] * 31
 
 
+def test_lanes_that_poll_leave_other_warps_their_turn() -> None:
+    """Lane 0 counts up at every turn, and so changes memory, until warp 1 says stop."""
+    @trace
+    def k(A: T.Buffer((3,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        with T.If(tx < 32):
+            with T.If(tx == 0):
+                with T.While(lambda: T.cuda.atomic_add(A.ptr_to([0]), 1) < 1000000):
+                    pass
+            with T.Else():
+                A[2] = 1
+        with T.Else():
+            with T.If(tx == 32):
+                with T.While(lambda: T.cuda.atomic_add(A.ptr_to([0]), 0) < 5):
+                    pass
+                T.cuda.atomic_add(A.ptr_to([0]), 1000000)
+
+    a = np.zeros(3, np.int32)
+    run(k, a, checks=ALONE)
+    assert 1000006 <= a[0] < 1000100
+
+
+def test_a_clock_that_is_waited_for_in_vain() -> None:
+    @trace
+    def k(A: T.Buffer((2,), "int32")) -> None:
+        T.device_entry()
+        T.thread_id([32])
+        with T.While(lambda: (A[0] == 0) & (T.cuda.clock64() >= 0)):
+            pass
+        A[1] = 1
+
+    assert "the loop polls memory, which nobody changes" in fails(DeadlockError, k, np.zeros(2, np.int32))
+
+
 def test_both_branches_wait_for_ever() -> None:
     @trace
     def k(A: T.Buffer((32,), "int32")) -> None:
