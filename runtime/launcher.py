@@ -26,7 +26,7 @@ from runtime.indices import index_check, wide_index_check
 from runtime.loaded import Traits, configuration
 from runtime.narrow import narrow
 from runtime.parameters import TENSOR_MAP, Packing
-from runtime.short import EncodedMap, Shortcut, compiled
+from runtime.short import EncodedMap, Shortcut, compiled, fits
 from runtime.simulator import simulate as run_simulator
 from runtime.simulator.checks import Checks
 from runtime.streams import current_stream, stream_handle
@@ -200,10 +200,10 @@ def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], kno
 
 
 def _shortcut(kernel: Any, owner: Any) -> Shortcut | None:
-    form, made = host.short_form(kernel.half), compiled()
-    if form is None or isinstance(made, str):
+    form, packing, made = host.short_form(kernel.half), _packing(kernel), compiled()
+    if form is None or isinstance(made, str) or not fits(form, packing):
         return None
-    shortcut = Shortcut(form, _packing(kernel), made)
+    shortcut = Shortcut(form, packing, made)
     owner.again = shortcut.call
     return shortcut
 

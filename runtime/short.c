@@ -11,9 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MOST_BYTES 4096      /* of kernel parameters: CUDA C++ Programming Guide, "Function Parameters" */
-#define MOST_PARAMETERS 512
-#define MOST_ARRAYS 64
+/* MOST_BYTES, MOST_PARAMETERS and MOST_ARRAYS of a kernel come from `runtime.short`. */
 
 typedef int (*launch_t)(const void *config, void *function, void **parameters, void **extra);
 
@@ -298,7 +296,7 @@ static Py_ssize_t entry(PyObject *row, Py_ssize_t i) { return PyLong_AsSsize_t(P
 
 #define ROWS(field, count_, limit) \
     self->count_ = PyTuple_GET_SIZE(field); \
-    if (self->count_ > (limit)) { PyErr_SetString(PyExc_ValueError, "too many parameters"); return -1; } \
+    if (self->count_ > (limit)) { PyErr_SetString(PyExc_ValueError, "more parameters than MOST_PARAMETERS or MOST_ARRAYS"); return -1; } \
     for (Py_ssize_t i = 0; i < self->count_; ++i)
 
 static int short_init(Short *self, PyObject *args, PyObject *names) {
@@ -306,7 +304,7 @@ static int short_init(Short *self, PyObject *args, PyObject *names) {
     unsigned long long launch;
     if (!PyArg_ParseTuple(args, "nO!O!O!O!O!O!nnK", &self->count, &PyTuple_Type, &arrays, &PyTuple_Type, &pointers, &PyTuple_Type, &maps,
                           &PyTuple_Type, &scalars, &PyTuple_Type, &pairs, &PyTuple_Type, &offsets, &self->size, &self->most, &launch)) return -1;
-    if (self->size > MOST_BYTES) { PyErr_SetString(PyExc_ValueError, "too many bytes of parameters"); return -1; }
+    if (self->size > MOST_BYTES) { PyErr_SetString(PyExc_ValueError, "more bytes of parameters than MOST_BYTES"); return -1; }
     ROWS(arrays, arrays, MOST_ARRAYS) {
         PyObject *row = PyTuple_GET_ITEM(arrays, i);
         self->array[i] = (Array){entry(row, 0), (uint64_t)entry(row, 1), entry(row, 2)};

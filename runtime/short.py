@@ -29,6 +29,7 @@ from runtime.parameters import CODES, Packing
 
 SOURCE = Path(__file__).with_name("short.c")
 MODULE = "kernelwright_short"
+LIMITS = {"MOST_BYTES": 4096, "MOST_PARAMETERS": 128, "MOST_ARRAYS": 32}       # what a kernel with a short way may have; C is told
 
 
 @cache
@@ -53,7 +54,7 @@ def compiled() -> type[Any] | str:
 
 def _candidates() -> Iterator[Path | str]:
     """Where the module may be: in the cache, else built there, else built for this process alone. A string says why it cannot be."""
-    name = runtime.cache.key("short", SOURCE.read_text(), sys.version, str(sysconfig.get_config_var("SOABI"))) + runtime.cache.MODULE
+    name = runtime.cache.key("short", SOURCE.read_text(), repr(LIMITS), sys.version, str(sysconfig.get_config_var("SOABI"))) + runtime.cache.MODULE
     kept = runtime.cache.folder() / name
     if kept.is_file():
         yield kept
@@ -81,8 +82,16 @@ def build(target: Path) -> str:
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").is_file():
         return f"no Python.h in {include}"
-    told = subprocess.run([compiler, "-O2", "-shared", "-fPIC", f"-I{include}", "-o", str(target), str(SOURCE)], capture_output=True, text=True)
+    limits = [f"-D{name}={limit}" for name, limit in LIMITS.items()]
+    told = subprocess.run([compiler, "-O2", "-shared", "-fPIC", *limits, f"-I{include}", "-o", str(target), str(SOURCE)], capture_output=True,
+                          text=True)
     return told.stderr.strip() or f"{compiler} failed" if told.returncode else ""
+
+
+def fits(form: ShortForm, packing: Packing) -> bool:
+    """Whether a kernel keeps within `LIMITS`."""
+    return (packing.size <= LIMITS["MOST_BYTES"] and len(form.arrays) <= LIMITS["MOST_ARRAYS"]
+            and max(len(packing.offsets), len(form.scalars)) <= LIMITS["MOST_PARAMETERS"])
 
 
 class Shortcut:

@@ -219,8 +219,9 @@ def attributed(cluster=None, blocks=16, **attributes):
             bx = c * cluster + r
         if attributes:
             T.attr({f"tirx.{name}": True for name in attributes})
-        T.thread_id([32])
-        A[bx] = 1.0
+        tx = T.thread_id([32])
+        with T.If(tx == 0):
+            A[bx] = 1.0
 
     return marked
 
@@ -245,3 +246,27 @@ def test_a_cooperative_grid_that_does_not_fit_is_refused(torch, gpu):
         attributed(blocks=1_000_000, cooperative_launch=True)(torch.zeros(1_000_000, device="cuda"))
     assert "a cooperative launch runs all blocks at once; cuda:0 has room for" in str(caught.value)
     assert str(caught.value).endswith("of these, the grid has 1000000")
+
+
+def test_a_preferred_cluster(torch, gpu):
+    """Where the device has them the grid runs in either kind of cluster; else the launch says so, and nothing has run."""
+    @trace
+    def preferring(A: T.Buffer((16,), "float32")):
+        T.device_entry()
+        bx = T.cta_id([16], preferred=[4])
+        T.cta_id_in_cluster([2])
+        tx = T.thread_id([32])
+        with T.If(tx == 0):
+            A[bx] = 1.0
+
+    if gpu.arch < "sm_90":
+        pytest.skip("clusters need sm_90")
+    a = torch.zeros(16, device="cuda")
+    try:
+        preferring(a)
+    except LaunchError as refusal:
+        assert "preferred cluster (4, 1, 1)" in str(refusal)
+        torch.cuda.synchronize()
+        assert not a.any()
+        return
+    assert bool((a == 1).all())

@@ -51,6 +51,7 @@ PROGRAMS = {
 thread = threading.Thread(target=work); thread.start(); thread.join()
 """,
     "sys.exit": KERNEL + WITH_PYCUDA + "sys.exit(0)",
+    "without PyTorch": "import sys; sys.modules['torch'] = None\nimport cupy" + KERNEL + WITH_CUPY + WITH_CUPY + WITH_PYCUDA,
     "nothing launched": KERNEL + "device(0)",
 }
 
@@ -62,7 +63,7 @@ def run(program, **more):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_process_shares_its_context_and_exits_cleanly(name):
     for module in ("torch", "cupy"):
-        if f"import {module}" in PROGRAMS[name]:
+        if f"import {module}" in PROGRAMS[name] or f", {module}" in PROGRAMS[name]:
             pytest.importorskip(module)
     told = run(PROGRAMS[name])
     assert told.returncode == 0, told.stderr

@@ -313,8 +313,27 @@ def test_what_a_form_must_agree_with(monkeypatch):
     made = shortcut(scale, Driver("QQif"), monkeypatch)
     with pytest.raises(ValueError, match="the form is another kernel's"):
         made.call.add(None, (), None, None, 0, 0, 0, 0, b"short", (), (), (), (), None)
-    with pytest.raises(ValueError, match="too many bytes of parameters"):
-        Made(1, (), (), (), (), (), (), 5000, 4, 0)
+    with pytest.raises(ValueError, match="more bytes of parameters than MOST_BYTES"):
+        Made(1, (), (), (), (), (), (), short.LIMITS["MOST_BYTES"] + 1, 4, 0)
+    with pytest.raises(ValueError, match="more parameters than"):
+        Made(1, ((0, 1, 0),) * (short.LIMITS["MOST_ARRAYS"] + 1), (), (), (), (), (), 8, 4, 0)
+
+
+def test_a_kernel_with_more_arrays_than_the_limit_goes_the_long_way():
+    def many(*arrays):
+        T.device_entry()
+        tx = T.thread_id([4])
+        arrays[0][tx] = 1.0
+
+    def kernel(count):
+        names = [f"A{i}" for i in range(count)]
+        scope = {"T": T, "many": many}
+        exec(f"def made({', '.join(f'{n}: T.Buffer((4,), {chr(34)}float32{chr(34)})' for n in names)}):\n    many({', '.join(names)})", scope)
+        return trace(scope["made"])
+    for count, taken in ((32, True), (33, False)):
+        half = kernel(count).half
+        packing = Packing([None if a.node is None else a.node.dtype for a in half.arguments])
+        assert short.fits(short_form(half), packing) is taken
 
 
 def test_a_module_that_is_torn_on_the_disk_is_built_anew(tmp_path):
@@ -326,6 +345,20 @@ def test_a_module_that_is_torn_on_the_disk_is_built_anew(tmp_path):
         built, = tmp_path.iterdir()
         assert built.suffix == ".so" and built.read_bytes()[:4] == b"\x7fELF"
         built.write_bytes(b"torn")
+
+
+def test_two_processes_may_build_it_at_once(tmp_path):
+    program = [sys.executable, "-c", "from runtime import short; print(short.compiled())"]
+    racers = [subprocess.Popen(program, env={**os.environ, "KERNELWRIGHT_CACHE": str(tmp_path)}, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [racer.communicate(timeout=120)[0] for racer in racers] == ["<class 'kernelwright_short.Short'>\n"] * 2
+    assert [path.suffix for path in tmp_path.iterdir()] == [".so"]
+
+
+def test_a_cache_that_cannot_be_written_is_no_hindrance(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    told = subprocess.run([sys.executable, "-c", "from runtime import short; print(short.compiled())"], capture_output=True, text=True, check=True,
+                          env={**os.environ, "KERNELWRIGHT_CACHE": str(tmp_path / "file" / "below")})
+    assert told.stdout == "<class 'kernelwright_short.Short'>\n"
 
 
 def test_without_a_compiler_the_reason_is_told(tmp_path, monkeypatch):
