@@ -141,7 +141,7 @@ def _ld(c: Compiler, node: Node) -> tuple[Run, bool]:
         tensor.transfers.setdefault(agent, []).append(Transfer(node, frame, cells, out, None))
         for _, memory, positions in out.places(agent, frame):
             tracker = tracker_of(memory)
-            tracker.filled.view(f"u{out.itemsize}")[positions] = np.frombuffer(bytes([tracker.number(node)] * out.itemsize), f"u{out.itemsize}")[0]
+            tracker.take(tracker.filled, positions, out.itemsize, node)
 
     return run, False
 

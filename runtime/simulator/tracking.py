@@ -38,6 +38,10 @@ class Tracker:
             self.nodes.append(node)
         return self.nodes.index(node) % 255 + 1
 
+    def take(self, flags: Array, positions: Array, itemsize: int, node: Node) -> None:
+        """Elements are the instruction's in `flags`, which is `filled` or `held`."""
+        flags.view(f"u{itemsize}")[positions] = np.frombuffer(bytes([self.number(node)] * itemsize), f"u{itemsize}")[0]
+
     def touch(self, agent: Agent, frame: Frame, node: Node, position: Array | slice, itemsize: int, writes: bool, what: str) -> None:
         """An ordinary access to elements of `itemsize` bytes. Raises AsyncError where they are in use."""
         word = f"u{itemsize}"
