@@ -14,7 +14,7 @@ import numpy as np
 
 from runtime.simulator.agent import Agent
 from runtime.simulator.events import Touch
-from runtime.simulator.frames import Frame, Value
+from runtime.simulator.frames import Array, Frame, Value
 from runtime.simulator.memory import LocalMemory, Memory, Position, local_memory
 from runtime.simulator.program import Compiler, Read, Run, Statement, statement
 from runtime.simulator.writers import writers_text
@@ -109,6 +109,12 @@ def _store(c: Compiler, node: Node) -> tuple[Run, bool]:
         memory.mark(position, storage.itemsize)
 
     return run, False
+
+
+def _over(frame: Frame, value: Array, each: tuple[int, ...]) -> Array:
+    """A value of each thread, or of `each` of its elements, as (threads, *each)."""
+    wanted = frame.shape + each
+    return (value if value.shape == wanted else np.broadcast_to(value, wanted)).reshape(frame.count, *each)
 
 
 class _Coordinate(NamedTuple):
@@ -219,9 +225,9 @@ class Access:
         pieces = each
         if self.run > 1:
             start, size, pieces = start[..., 0], size * self.run, ()
-        start = np.broadcast_to(start, frame.shape + pieces).reshape(frame.count, *pieces)
+        start = _over(frame, start, pieces)
         if values is not None:
-            values = np.broadcast_to(values, frame.shape + each).reshape(frame.count, *each)
+            values = _over(frame, np.asarray(values), each)
         touch = Touch(self.node, self.buffer, memory.space or memory, self.kind, agent.numbers(frame), start, size, values,
                       order=order, scope=scope)
         for observer in agent.observers:
