@@ -129,9 +129,12 @@ def _for(c: Compiler, node: Node) -> tuple[Run, bool]:
         loop = Loop()
         agent.loops.append(loop)
         here = frame
+        doubts = agent.engines.doubts
         departed = stale = False        # somebody left an iteration; and `here` does not know it yet
         while True:
             running = _in_range(k, end, by)
+            if doubts is not None:
+                doubts.turn()
             if isinstance(running, np.ndarray):
                 here = frame.keep(running & ~agent.away[frame.lanes] if departed else running)
             elif stale:

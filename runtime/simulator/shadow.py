@@ -17,8 +17,8 @@ import numpy as np
 from runtime.simulator.clocks import TIME_BITS
 from runtime.simulator.frames import Array
 
-PAGE = 1 << 16                  # units
-LARGEST_FLAT = 1 << 27          # units; memories of more keep stamps only for the pages that are touched
+PAGE = 1 << 12                  # units
+LARGEST_FLAT = 1 << 27          # bytes; memories of more are followed byte by byte, with stamps only for the pages that are touched
 
 
 class Kind(NamedTuple):
@@ -119,7 +119,7 @@ class Shadow:
 
     def units(self, start: Array, size: int) -> tuple[Array, int]:
         """The units of accesses of `size` bytes at `start`, one row each, and how many each has."""
-        unit = math.gcd(self.unit, size)
+        unit = math.gcd(self.unit, size) if self.nbytes <= LARGEST_FLAT else 1
         if unit != 1 and np.any(start % unit):
             unit = math.gcd(unit, int(np.gcd.reduce(start, axis=None)))
         if unit != self.unit:
@@ -143,8 +143,6 @@ class Shadow:
                 self.pages, self.count = np.zeros(-(-self.count // PAGE), np.int64), 0
         else:
             factor = self.unit // unit
-            if self.pages is not None:
-                raise OverflowError("a memory of this size is followed in units of one size only: use checks=Checks(races=False)")
             self.count *= factor
             for part in (self.stored, *self.crowds.values()):
                 if part is not None:

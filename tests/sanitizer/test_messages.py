@@ -325,3 +325,34 @@ def test_threads_that_return_before_a_barrier_are_noted() -> None:
         A[tx] = 0.0
 
     assert notes(k, f32(64)) == ["cuda.cta_sync at +5: some threads of a block have returned before it"]
+
+
+# ---- which memory, which blocks ------------------------------------------------------------------------------------------------
+
+def test_a_memory_too_large_to_follow_as_a_whole() -> None:
+    """Stamps are kept for the pages that are touched."""
+    def k(A: T.Buffer(("n",), "int8"), step: T.int64) -> None:
+        T.device_entry()
+        i = (T.cta_id([4]) * 32 + T.thread_id([32])).astype("int64")
+        A[i * step] = i.astype("int8")
+
+    a = np.zeros((1 << 27) + 1024, np.int8)
+    trace(k).simulate(a, 1 << 20)
+    assert a[127 << 20] == 127
+    with pytest.raises(DataRaceError, match=re.escape("data race on A[0]")):
+        trace(k).simulate(a, 0)
+
+
+def test_some_of_the_blocks() -> None:
+    from tests.simulator.running import run
+
+    def k(A: T.Buffer((64,), "float32"), s: T.int32) -> None:
+        T.device_entry()
+        bx, tx = T.cta_id([16]), T.thread_id([4])
+        A[bx * 4 + tx * s] = tx.astype("float32")
+
+    run(trace(k), f32(64), 1, blocks=[3, 5, 9])
+    run(trace(k), f32(64), 4, blocks=[3, 9])
+    with pytest.raises(DataRaceError) as caught:
+        run(trace(k), f32(64), 4, blocks=[3, 4, 9])
+    assert "store of A[16] = 0.0 by thread (0, 0, 0) of block (4, 0, 0)" in str(caught.value)
