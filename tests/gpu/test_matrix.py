@@ -9,7 +9,9 @@ from tests.gpu.transfer import from_gpu, to_gpu
 from tests.matrix.kernels import mma_cases, moved, wgmma_cases
 
 CASES = mma_cases() | wgmma_cases()
-FLOAT8_DIGITS = 14      # of a sum of float8 products (DeepSeek-V3 technical report, 3.3.2)
+# Of a sum of float8 products by wgmma: terms are cut off about 14 bits below the greatest (DeepSeek-V3 technical report, 3.3.2), and here
+# there are 64 of them. Seen on an H200: up to 2**-11.5 of the greatest sum.
+FLOAT8_DIGITS = 12
 
 
 @pytest.mark.parametrize("name, case", CASES.items(), ids=CASES.keys())
