@@ -65,16 +65,19 @@ class Requirement:
     told: str
     value: Int
     wanted: str
+    of_launch: bool = False     # only where there is something to launch
 
 
 def requirements(tensor_map: TensorMap, facts: Facts) -> list[Requirement]:
-    """What an array's shape must satisfy to be described, apart from what `facts` prove. An empty array cannot be."""
+    """What an array's shape must satisfy to be described, apart from what `facts` prove. An empty array cannot be, which is no
+    matter to a call of no blocks."""
     buffer, form = tensor_map.buffer, tensor_form(tensor_map)
     last = form.rank - 1
     found = []
     for axis, size in enumerate(form.dims):
-        inside = si.land(si.ge(size, si.const(1)), si.le(size, si.const(MOST_EXTENT)))
-        found.append(Requirement(inside, f"{buffer.name}.shape[{last - axis}]", size, "1 to 2**32 for a tensor map"))
+        told, wanted = f"{buffer.name}.shape[{last - axis}]", "1 to 2**32 for a tensor map"
+        found.append(Requirement(si.le(size, si.const(MOST_EXTENT)), told, size, wanted))
+        found.append(Requirement(si.ge(size, si.const(1)), told, size, wanted, of_launch=True))
     found.append(Requirement(si.eq(si.floormod(form.first, si.const(UNIT)), si.const(0)), f"{buffer.name}.elem_offset", form.first,
                              f"a multiple of {UNIT} bytes for a tensor map"))
     for axis, step in enumerate(form.strides):

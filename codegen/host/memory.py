@@ -72,11 +72,20 @@ def storage(call: Call) -> Iterator[str]:
 
 def tensor_maps(call: Call) -> Iterator[str]:
     """What the driver asks of an array that a map describes, as far as the trace could not tell."""
+    yield from _required(call, of_launch=False)
+
+
+def described(call: Call) -> Iterator[str]:
+    """What it asks, furthermore, where there are blocks."""
+    yield from _required(call, of_launch=True)
+
+
+def _required(call: Call, of_launch: bool) -> Iterator[str]:
     facts = call.half.lowered.facts[call.function.host]
     told = set()
     for tensor_map, parameter in call.maps.items():
         for needed in requirements(tensor_map, facts):
-            if (needed.told, needed.wanted) not in told:
+            if needed.of_launch == of_launch and (needed.told, needed.wanted) not in told:
                 told.add((needed.told, needed.wanted))
                 yield from call.refuse(f"not ({call.code(needed.relation)})", "ArgumentValueError", parameter,
                                        f"{escaped(needed.told)}: expected {needed.wanted}, got {{{call.code(needed.value)}}}")

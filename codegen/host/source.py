@@ -26,6 +26,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("index ranges", geometry.index_ranges),
     ("views of memory", geometry.views),
     ("launch limits", geometry.limits),
+    ("empty arrays", memory.described),
     ("run", geometry.run),
 )
 

@@ -363,3 +363,21 @@ def test_multicast_to_a_block_that_is_not_there():
 
     with pytest.raises(ClusterError, match="the mask 0x5 of a multicast; the cluster has 2 blocks"):
         trace(kernel).simulate(ARRAYS[0])
+
+
+def test_empty_arrays():
+    """A map cannot describe one, which is no matter where no block runs."""
+    def kernel(blocks):
+        def rows(A: T.Buffer(("n", 64), "float32"), B: T.Buffer(("n", 64), "float32")):
+            boxes = T.tensor_map(A, (8, 32))
+            T.device_entry()
+            T.cta_id([blocks(A.shape[0])])
+            with T.If(T.thread_id([32]) == 0):
+                T.tma.prefetch(boxes, (0, 0))
+                B[0, 0] = A[0, 0]
+        return trace(rows)
+
+    empty = np.zeros((0, 64), np.float32)
+    kernel(lambda n: T.ceildiv(n, 8)).simulate(empty, empty.copy())
+    with pytest.raises(ArgumentValueError, match=r"A.shape\[0\]: expected 1 to 2\*\*32 for a tensor map, got 0"):
+        kernel(lambda n: T.ceildiv(n + 1, 8)).simulate(empty, empty.copy())
