@@ -22,6 +22,7 @@ CHUNK = 8           # float16 in the 16 bytes that a thread copies at once
 def gemm(A: T.Buffer((M, K), "float16"), B: T.Buffer((N, K), "float16"), C: T.Buffer((M, N), "float16"), *,  # noqa: F821
          M: T.constexpr, N: T.constexpr, K: T.constexpr, BM: T.constexpr = 128, BN: T.constexpr = 128, STAGES: T.constexpr = 3):
     BK, WM, WN = 64, BM // 2, BN // 2                   # 64 float16 are a row of the 128-byte swizzle; a warp's part
+    assert M % BM == N % BN == K % BK == 0, "whole tiles"
     T.device_entry()
     bx, by = T.cta_id([N // BN, M // BM])
     tx = T.thread_id([THREADS])

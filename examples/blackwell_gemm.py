@@ -22,6 +22,7 @@ BM, BK = 128, 64                # 64 bfloat16 are a row of the 128-byte swizzle
 @trace
 def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.Buffer((M, N), "float32"), *,  # noqa: F821
          M: T.constexpr, N: T.constexpr, K: T.constexpr, BN: T.constexpr = 256, STAGES: T.constexpr = 4):
+    assert M % BM == N % BN == K % BK == 0, "whole tiles"
     a_map = T.tensor_map(A, (BM, BK), swizzle="128B")
     b_map = T.tensor_map(B, (BN, BK), swizzle="128B")
 

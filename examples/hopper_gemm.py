@@ -24,8 +24,9 @@ BM, BK = 64 * WORKERS, 64       # 64 bfloat16 are a row of the 128-byte swizzle
 @trace
 def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.Buffer((M, N), "bfloat16"), *,  # noqa: F821
          M: T.constexpr, N: T.constexpr, K: T.constexpr, BN: T.constexpr = 256, STAGES: T.constexpr = 4, CLUSTER: T.constexpr = 2,
-         GROUP: T.constexpr = 8, STORED: T.constexpr = 128, BLOCKS: T.constexpr = 132):
-    """GROUP: tiles in a band (see `tile_of`). STORED: columns of C that are stored at once. BLOCKS: how many run at a time."""
+         GROUP: T.constexpr = 8, SLABS: T.constexpr = 2, BLOCKS: T.constexpr = 132):
+    """GROUP: tiles in a band (see `tile_of`). SLABS: of 64 columns, that C's tile goes out through. BLOCKS: how many run at a time."""
+    assert M % (BM * CLUSTER) == N % BN == K % BK == BN % 64 == 0, "whole tiles"
     part, steps = BN // CLUSTER, K // BK                # rows of B that one block of a cluster loads; tiles along K
     tiles = M // BM * (N // BN)
     blocks = min(tiles, BLOCKS // CLUSTER * CLUSTER)
@@ -47,7 +48,7 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
 
     pool = T.SMEMPool()
     a, b = swizzled(pool, (STAGES, BM, BK)), swizzled(pool, (STAGES, BN, BK))
-    c = swizzled(pool, (WORKERS, STORED // 64, 64, 64))
+    c = swizzled(pool, (WORKERS, SLABS, 64, 64))
     ring = T.Pipeline(STAGES, consumers=WORKERS * CLUSTER, pool=pool, cluster=True)  # every consumer that reads what we load
     pool.commit()
     ring.init()
@@ -91,21 +92,21 @@ def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.
                 ring.empty.arrive((turn * steps + (steps - 1)) % STAGES, rank=thread, reads_only=True)
 
             m0, n0 = place(turn)
-            for first in range(0, BN, STORED):
+            for piece in range(BN // 64):
+                slab = (turn * (BN // 64) + piece) % SLABS
                 with T.If(thread == 0):
-                    T.tma.wait(0, read=True)            # what was stored before has left c
+                    T.tma.wait(SLABS - 1, read=True)    # what was stored from this slab before has left it
                 T.cuda.warpgroup_sync(1 + worker)
-                for j in range(0, STORED, 16):          # 16 columns: four 8 x 8 matrices of the warp's 16 rows
+                for j in range(4):                      # 16 columns: four 8 x 8 matrices of the warp's 16 rows
                     for q in range(4):
-                        two = (first + j) // 2 + 2 * q
+                        two = 32 * piece + 8 * j + 2 * q
                         T.ptx.cvt.rn.bf16x2.f32(word[q], acc[two + 1], acc[two])
                     T.ptx["stmatrix.sync.aligned.m8n8.x4.shared.b16"](
-                        c.ptr_to([worker, j // 64, warp * 16 + lane % 16, j % 64 + lane // 16 * 8]), word)
+                        c.ptr_to([worker, slab, warp * 16 + lane % 16, 16 * j + lane // 16 * 8]), word)
                 T.ptx.fence.proxy.async_.shared__cta()  # the copy engine shall see it
                 T.cuda.warpgroup_sync(1 + worker)
                 with T.If(thread == 0):
-                    for j in range(0, STORED, 64):
-                        T.tma.store(c_map, (m0 + worker * 64, n0 + first + j), c[worker, j // 64, 0:64, 0:64])
+                    T.tma.store(c_map, (m0 + worker * 64, n0 + 64 * piece), c[worker, slab, 0:64, 0:64])
                     T.tma.commit()
         with T.If(thread == 0):
             T.tma.wait(0, read=True)

@@ -14,7 +14,7 @@ def sizes(m, n, k, **others):
 
 
 HOPPER = [sizes(4096, 4096, 4096), sizes(256, 256, 192, STAGES=3), sizes(1024, 512, 8192), sizes(384, 256, 64, CLUSTER=1),
-          sizes(256, 128, 256, BN=128, CLUSTER=1), sizes(512, 384, 320, BN=192, STORED=64), sizes(8192, 8192, 512, GROUP=16),
+          sizes(256, 128, 256, BN=128, CLUSTER=1), sizes(512, 384, 320, BN=192), sizes(8192, 8192, 512, GROUP=16),
           sizes(2048, 2048, 448, BLOCKS=16)]
 AMPERE = [sizes(4096, 4096, 4096), sizes(128, 128, 64), sizes(256, 384, 1024)]
 

@@ -26,11 +26,11 @@ BF16, F16 = ml_dtypes.bfloat16, np.float16
 # The module, the dtypes of operands and result, a small problem that goes round its stages more than once.
 SMALL: dict[str, tuple[Any, Any, Any, dict[str, int]]] = {
     "ampere": (ampere_gemm, F16, F16, sizes(64, 64, 320, BM=64, BN=64)),
-    "hopper": (hopper_gemm, BF16, BF16, sizes(256, 256, 192, BN=128, STAGES=2, STORED=64, BLOCKS=2)),
+    "hopper": (hopper_gemm, BF16, BF16, sizes(256, 256, 192, BN=128, STAGES=2, BLOCKS=2)),
     "blackwell": (blackwell_gemm, BF16, np.float32, sizes(128, 64, 320, BN=64, STAGES=2)),
 }
-MORE = [("ampere", sizes(256, 128, 64)), ("hopper", sizes(256, 256, 256)), ("hopper", sizes(256, 64, 192, BN=64, STAGES=4, CLUSTER=1, STORED=64)),
-        ("hopper", sizes(512, 192, 128, BN=192, STAGES=3, CLUSTER=4, STORED=64)), ("blackwell", sizes(256, 256, 128, BN=128, STAGES=4))]
+MORE = [("ampere", sizes(256, 128, 64)), ("hopper", sizes(256, 256, 256)), ("hopper", sizes(256, 64, 192, BN=64, STAGES=4, CLUSTER=1)),
+        ("hopper", sizes(512, 192, 128, BN=192, STAGES=3, CLUSTER=4)), ("blackwell", sizes(256, 256, 128, BN=128, STAGES=4))]
 
 
 def multiplied(gemm: Any, given: Any, made: Any, size: dict[str, int], **how: Any) -> None:
@@ -86,7 +86,7 @@ BROKEN = [
      "load of smem (byte 0) by ptx.wgmma.mma_async", "T.tma.load(a"),
     ("hopper", "                T.ptx.fence.proxy.async_.shared__cta() ", "                #", errors.DataRaceError, "goes through another proxy",
      "stmatrix"),
-    ("hopper", "T.tma.wait(0, read=True)    ", "pass  ", errors.DataRaceError, "by ptx.cp.async.bulk.tensor.store", "stmatrix"),
+    ("hopper", "T.tma.wait(SLABS - 1, read=True)    ", "pass  ", errors.DataRaceError, "by ptx.cp.async.bulk.tensor.store", "stmatrix"),
     ("hopper", "                T.cuda.warpgroup_sync(1 + worker)\n                with", "                with", errors.UninitializedReadError,
      "cp.async.bulk.tensor.store", "T.tma.store"),
     # a wrong phase
