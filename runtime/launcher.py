@@ -54,11 +54,13 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
     host_function(kernel)(partial(arguments.array_of, stream=chosen), launch, *args)
 
 
-def simulate(kernel: Any, *args: Any, checks: bool | Checks = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = ()) -> Any:
+def simulate(kernel: Any, *args: Any, checks: bool | Checks = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = (),
+             seed: int | None = None) -> Any:
     """Run `kernel` on the simulator and return its report, profile included (`runtime.Report`).
 
     * `grid`: run a sample of so many blocks along each axis, evenly spread over the launch's own grid; the report says so.
     * `observers` (`runtime.simulator.events`) are told of everything that happens; `checks` says what is looked for (`runtime.Checks`).
+    * `seed`: run warps that wait for each other, and asynchronous operations, in another legal order.
 
     Raises `ArgumentError` for arguments that do not fit (CUDA arrays among them, and a sample larger than the grid) and `SimulationError`
     for what the kernel does wrong. Returns None for an empty grid.
@@ -68,7 +70,7 @@ def simulate(kernel: Any, *args: Any, checks: bool | Checks = True, grid: Sequen
             raise ArgumentValueError(f"{kernel.function.name}: the simulator takes arrays in host memory, such as NumPy's; "
                                      f"these are on cuda:{ordinal}")
         blocks = None if grid is None else _sample(kernel, tuple(grid), shape.grid)
-        return _simulate(kernel, shape, values, known, checks, blocks, observers, profile=True)
+        return _simulate(kernel, shape, values, known, checks, blocks, observers, profile=True, seed=seed)
 
     return host_function(kernel)(arguments.array_of, launch, *args)
 
@@ -115,7 +117,7 @@ def truncmod(a: int, b: int) -> int:
 # ---- the simulator -----------------------------------------------------------------------------------------------------
 
 def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any], checks: bool | Checks,
-              blocks: Sequence[int] | None = None, observers: Sequence[Any] = (), profile: bool = False) -> Any:
+              blocks: Sequence[int] | None = None, observers: Sequence[Any] = (), profile: bool = False, seed: int | None = None) -> Any:
     half = kernel.wide.half if shape.wide else kernel.half
     views = {}
     for argument, value in zip(half.arguments, values):
@@ -127,7 +129,7 @@ def _simulate(kernel: Any, shape: LaunchShape, values: Sequence[Any], known: Seq
             parameter = kernel.function.parameters[argument.tensor_map.buffer.storage.parameter]
             views.setdefault(parameter.buffer, arguments.storage_view(array, offset, size))
     return run_simulator(half, shape.grid, shape.block, views, dict(zip(host.known_nodes(half), known)), checks=checks, blocks=blocks,
-                         observers=observers, profile=profile)
+                         observers=observers, profile=profile, seed=seed)
 
 
 def _sample(kernel: Any, wanted: tuple[int, ...], grid: tuple[int, int, int]) -> list[int]:
@@ -191,7 +193,10 @@ def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], kno
     if not any(arguments.kind_of(type(a)) in (arguments.TORCH, arguments.CUPY) for a in args):
         return      # the other kinds have none
     if "short" not in owner.memo:
-        owner.memo["short"] = _shortcut(kernel, owner) or _forms(kernel, owner)
+        made = _shortcut(kernel, owner)
+        if made is None and "torch" not in sys.modules:
+            return      # the other one is for PyTorch alone, which may yet come
+        owner.memo["short"] = made or _forms(kernel, owner)
     kept: Shortcut | Forms | None = owner.memo["short"]
     if isinstance(kept, Shortcut) and not shape.wide:
         kept.learn(args, known, filled, maps, stream, launch)
@@ -200,8 +205,11 @@ def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], kno
 
 
 def _shortcut(kernel: Any, owner: Any) -> Shortcut | None:
-    form, packing, made = host.short_form(kernel.half), _packing(kernel), compiled()
-    if form is None or isinstance(made, str) or not fits(form, packing):
+    made = compiled()
+    if isinstance(made, str):
+        return None
+    form, packing = host.short_form(kernel.half), _packing(kernel)
+    if form is None or not fits(form, packing):
         return None
     shortcut = Shortcut(form, packing, made)
     owner.again = shortcut.call
@@ -210,7 +218,7 @@ def _shortcut(kernel: Any, owner: Any) -> Shortcut | None:
 
 def _forms(kernel: Any, owner: Any) -> Forms | None:
     ready = host.ready(kernel.half)
-    if ready is None or "torch" not in sys.modules:
+    if ready is None:
         return None
     kept = Forms(ready)
     scope = {"forms": kept.idle, "another": kept.another, "current_stream": forms.current_stream(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from codegen.tensor_maps import TensorForm, tensor_form
@@ -14,7 +15,7 @@ _REMEMBERED = 1024      # encoded maps
 _BYTES = 128            # CUtensorMap in cuda.h
 _ONE_AXIS = 16          # the stride of an axis that is not there: the driver does not read it, but wants to be given one
 _OOB_FILL = {"zeros": "NONE", "nan": "NAN_REQUEST_ZERO_FMA"}
-_forms: dict[TensorMap, TensorForm] = {}
+_form = lru_cache(_REMEMBERED)(tensor_form)
 _encoded: dict[tuple[Any, ...], bytes] = {}
 
 
@@ -24,9 +25,7 @@ def encoder(tensor_map: TensorMap, first: int, dims: tuple[int, ...], strides: t
 
     Maps are remembered by what they are made of. The host half has checked what the driver asks for; raises `LaunchError` where it refuses.
     """
-    form = _forms.get(tensor_map)
-    if form is None:
-        form = _forms[tensor_map] = tensor_form(tensor_map)
+    form = _form(tensor_map)
 
     def encoded(address: int) -> bytes:
         key = (tensor_map, address + first, dims, strides)
