@@ -137,5 +137,5 @@ def test_descriptors() -> None:
     assert (a[0] == (1 << 2 | 64 << 18 | 1 << 48)).all()           # mode 1: 128 bytes
     assert (a[1] == (2 << 2 | 32 << 18 | 1 << 32 | 4 << 47)).all()  # mode 4: 64 bytes
     low, high = f[:, 0], f[:, 2]
-    np.testing.assert_array_equal(b[:, 0].view(ml_dtypes.bfloat16).reshape(32, 2), np.stack([low, high], 1).astype(ml_dtypes.bfloat16))
-    np.testing.assert_array_equal(b[:, 1].view(np.float16).reshape(32, 2), np.stack([low, high], 1).astype(np.float16))
+    np.testing.assert_array_equal(b[:, 0].copy().view(ml_dtypes.bfloat16).reshape(32, 2), np.stack([low, high], 1).astype(ml_dtypes.bfloat16))
+    np.testing.assert_array_equal(b[:, 1].copy().view(np.float16).reshape(32, 2), np.stack([low, high], 1).astype(np.float16))
