@@ -8,6 +8,7 @@ is the caller's to check), and that shared and local memory was written before i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,6 +148,7 @@ class Access:
         self.run = 1 if flat.lanes else lanes        # consecutive elements at each of the offsets
         self.coords = [c.integer(x) for x in flat.coords] if c.checks else []
         proved = flat.in_bounds is True and flat.buffer.window is None
+        self.inside = proved and _lies_within_its_allocation(flat.buffer)
         self.checked = list(_coordinates(c, flat.buffer, flat.coords, lanes)) if c.checks and not proved else []
         self.shapes = {x.buffer: [c.integer(n) for n in x.buffer.shape] for x in self.checked}
         size = lanes * self.width // 8
@@ -169,8 +171,9 @@ class Access:
         self.check_coordinates(agent, frame)
         memory = agent.memory[self.buffer.storage]
         offsets = [offset(agent, frame) for offset in self.offsets]
-        for offset in offsets:
-            self._check_offset(agent, frame, memory, offset)
+        if not self.inside or self.alignment > 1:
+            for offset in offsets:
+                self._check_offset(agent, frame, memory, offset)
         return memory, offsets
 
     def check_coordinates(self, agent: Agent, frame: Frame) -> None:
@@ -258,6 +261,18 @@ def _coordinates(c: Compiler, buffer: Buffer, coords: Sequence[Int], lanes: int)
             return
         along = buffer.window.kept[along] if along >= 0 else -1
         coords, buffer = buffer.window.coordinates(coords), buffer.window.base
+
+
+def _lies_within_its_allocation(buffer: Buffer) -> bool:
+    """Whether all elements of a dense buffer exist, so that one inside its shape does."""
+    storage = buffer.storage
+    if storage.parameter is not None or buffer.layout is not None or buffer.dtype.packed:
+        return False
+    numbers = (buffer.elem_offset, storage.size, *buffer.shape)
+    if not all(is_const(n) for n in numbers):
+        return False
+    first, size, *shape = (n.value for n in numbers)
+    return bool(first >= 0 and (first + prod(shape)) * buffer.dtype.bytes <= size * storage.dtype.bytes)
 
 
 def _surely_inside(coordinate: Int, extent: Int) -> bool:
