@@ -270,12 +270,13 @@ class Kernel:
         from runtime.torch_op import as_torch_op
         return as_torch_op(self, name, outputs)
 
-    def simulate(self, *args: Any, checks: Any = True, grid: Any = None) -> Any:
+    def simulate(self, *args: Any, checks: Any = True, grid: Any = None, seed: int | None = None) -> Any:
         """Run on the simulator and return its report: what it executed, moved and waited for, by Python line.
 
-        `grid` runs a sample of so many blocks along each axis; `checks` says what is looked for (`runtime.Checks`).
+        `grid` runs a sample of so many blocks along each axis; `checks` says what is looked for (`runtime.Checks`); `seed` chooses another
+        legal order of warps that wait for each other, and of asynchronous operations.
         """
         import runtime
-        return runtime.simulate(self, *args, checks=checks, grid=grid)
+        return runtime.simulate(self, *args, checks=checks, grid=grid, seed=seed)
 
 

@@ -9,6 +9,7 @@ memory has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from tracer import operations as op
 from tracer.errors import DeadlockError
 from tracer.ir import Node, Storage
 
+
+EAGER = 0.5         # with a seed: how often the next blocks start before a round, whether or not anybody needs them
 
 def run_warps(program: Program, launch: Launch, blocks: Array, memory: dict[Storage, Memory], layout: Layout, values: Mapping[Node, Any],
               engines: Engines, checks: bool, counts: list[int]) -> list[str]:
@@ -52,6 +55,9 @@ class Scheduler:
     def run(self, blocks: Array) -> list[str]:
         clusters = clusters_of(blocks.tolist(), self.launch)
         while True:
+            if self.engines.random is not None and self.engines.random.random() < EAGER:
+                for numbers in islice(clusters, 1):
+                    self._start(numbers)
             if not self._round():
                 if self.running and self.engines.land_one():
                     continue
