@@ -27,7 +27,6 @@ from tracer import operations as op
 from tracer.errors import DeadlockError
 from tracer.ir import Node, Storage
 
-
 EAGER = 0.5         # with a seed: how often the next blocks start before a round, whether or not anybody needs them
 
 def run_warps(program: Program, launch: Launch, blocks: Array, memory: dict[Storage, Memory], layout: Layout, values: Mapping[Node, Any],
