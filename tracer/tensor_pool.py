@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from symbolic import integers as si
 from symbolic.layout.axes import TCol
@@ -23,6 +24,8 @@ from tracer.tensor_memory import COLUMN_BITS, COLUMNS, TensorBuffer, slot_of, te
 LEAST_ALLOCATION = 32       # columns; an allocation is a power of two of them (PTX ISA 9.7.16.7.1)
 # The data path of an accumulator (PTX ISA 9.7.16.10.5) by M of the instruction, cta_group, and whether it is `.ws`.
 DATAPATHS = {(128, 1, False): "D", (64, 1, False): "F", (256, 2, False): "A", (128, 2, False): "B", (64, 1, True): "E", (32, 1, True): "G"}
+# Where a pool of a trace was committed. It gives up the permit to allocate, so that there is no second one.
+_committed: WeakKeyDictionary[Recorder, ir.Location | None] = WeakKeyDictionary()
 
 
 class TMEMPool:
@@ -122,14 +125,18 @@ class TMEMPool:
         self._cursor = column
 
     def commit(self) -> None:
-        """Allocate: `alloc_warp` does, and the block waits for the address. All warps must be there."""
+        """Allocate: `alloc_warp` does, gives up the permit to allocate, and the block waits for the address. All warps must be there."""
         recorder = self._open("commit")
+        if recorder in _committed:
+            recorder.fail(f"a tensor memory pool was committed at {_committed[recorder]}, which gave up the block's permit to allocate more (PTX "
+                          "tcgen05.relinquish_alloc_permit); take all tensors from one pool, and reuse its columns with move_base_to()")
+        _committed[recorder] = recorder.location()
         with If(present_warp() == self.alloc_warp):
             self._record("alloc", "shared::cta.b32", self.slot.ptr_to([0]), self.total)
             self._record("relinquish_alloc_permit", "")
         if self.sync_after_alloc:
             cta_sync()
-        self._committed = recorder.location()
+        self._committed = _committed[recorder]
         recorder.unfinished[self] = self._not_freed
 
     def dealloc(self) -> None:
