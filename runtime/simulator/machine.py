@@ -64,7 +64,8 @@ def simulate(half: DeviceHalf, grid: tuple[int, ...], block: tuple[int, ...], ar
     """
     wanted = checks_of(checks)
     program = program_of(half, wanted is not None, wanted is not None and wanted.nan)
-    launch = Launch(_three(grid), _three(block), _three(tuple(size.value for size in half.lowered.function.launch.cluster or ())))
+    cluster = tuple(substitute(size, _known(values)).value for size in half.lowered.function.launch.cluster or ())
+    launch = Launch(_three(grid), _three(block), _three(cluster))
     memory = global_memories({buffer.storage: array for buffer, array in arrays.items()})
     seen = Profile(half.lowered, launch.threads) if profile else None
     chosen = _chosen(blocks, launch.grid)

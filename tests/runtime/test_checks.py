@@ -453,3 +453,44 @@ def test_an_error_in_the_host_half_shows_its_line():
         scale(None, ROW, 1.0)
     frame = caught.traceback[-1]
     assert str(frame.statement).strip() == 'raise refuse(ArgumentTypeError, "0, A_ptr,", f"A: expected an array, got {A}")'
+
+
+def test_clusters_are_checked_at_the_call():
+    @trace
+    def pairs(A: T.Buffer(("n",), "float32"), c: T.int32):
+        n = A.shape[0]
+        T.device_entry()
+        k, r = T.cluster_id([n]), T.cta_id_in_cluster([c])
+        tx = T.thread_id([32])
+        with T.If((tx == 0) & (r == c - 1)):
+            A[k] = 1.0
+
+    told = "pairs(A: Tensor([n], float32), c: int32)"
+    for count in (1, 2, 16):
+        shape = recorded(pairs, floats(3), count).shape
+        assert (shape.grid, shape.cluster) == ((3 * count, 1, 1), (count, 1, 1))
+        out = floats(3)
+        pairs(out, count)
+        assert out.tolist() == [1, 1, 1]
+    for count in (0, 17):
+        with pytest.raises(LaunchError) as caught:
+            recorded(pairs, floats(3), count)
+        assert str(caught.value) == f"cluster: expected 1 to 16 blocks, got ({count}, 1, 1) with c = {count}, when calling `{told}`"
+
+
+def test_a_grid_of_broken_clusters():
+    @trace
+    def pairs(A: T.Buffer(("n",), "float32")):
+        n = A.shape[0]
+        T.device_entry()
+        bx = T.cta_id([n], preferred=[4])
+        T.cta_id_in_cluster([2])
+        T.thread_id([1])
+        A[bx] = 1.0
+
+    assert recorded(pairs, floats(8)).shape.preferred == (4, 1, 1)
+    for n, part, size in ((7, "cluster", 2), (6, "preferred cluster", 4)):
+        with pytest.raises(LaunchError) as caught:
+            recorded(pairs, floats(n))
+        assert str(caught.value) == (f"grid: expected whole multiples of the {part} ({size}, 1, 1), got ({n}, 1, 1) with n = {n} (A.shape[0]), "
+                                     "when calling `pairs(A: Tensor([n], float32))`")
