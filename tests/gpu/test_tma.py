@@ -6,7 +6,7 @@ import pytest
 
 from tests.gpu.isolated import Isolated
 from tests.gpu.transfer import from_gpu, to_gpu
-from tests.tma import slabs
+from tests.tma import halves, slabs
 from tests.tma import test_multicast as multicast
 from tests.tma.boxes import CASES, RANDOM, Case, memory_of, without_nan
 from tests.tma.test_boxes import COMBINE, REDUCED
@@ -81,6 +81,19 @@ def three_slabs():
 
 def test_a_map_of_a_view(there):
     assert np.array_equal(there(three_slabs), slabs.arrays()[2].view(np.uint16))
+
+
+def widened():
+    """B of `tests.tma.halves`."""
+    import torch
+    a, expected = halves.arrays()
+    out = to_gpu(torch, np.zeros_like(expected))
+    halves.KERNEL(to_gpu(torch, a), out)
+    return from_gpu(torch, out, np.float16)
+
+
+def test_packed_weights(there):
+    assert np.array_equal(there(widened), halves.arrays()[1])
 
 
 def shared_boxes(a):
