@@ -40,6 +40,7 @@ class Template:
         self._fn = fn
         self._signature = signature
         self._kernels: dict[tuple[tuple[str, type, Any], ...], Kernel] = {}
+        self._default: Kernel | None = None
         self.__doc__ = fn.__doc__
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
 
@@ -76,7 +77,9 @@ class Template:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the kernel of the defaults. Raises `SpecializeError` where a constexpr has none."""
-        return self.specialize()(*args, **keywords)
+        if self._default is None:
+            self._default = self.specialize()
+        return self._default(*args, **keywords)
 
 
 def _typed(value: Any) -> tuple[type, Any]:
