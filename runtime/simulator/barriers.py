@@ -93,7 +93,9 @@ class NamedBarrier:
     id: int
     expected: int | None = None
     arrived: dict[Agent, Node] = field(default_factory=dict)
+    gathering: dict[Agent, Array] = field(default_factory=dict)     # lanes that wait for others of their warp to come, too
     waiting: list[Array] = field(default_factory=list)      # the threads that wait
+    passed: bool = False                                    # some arrived and did not wait
     flags: list[Array] = field(default_factory=list)        # of a reduction, one an arrival
     round: int = 0                                          # how often it has completed
     result: Array | None = None                             # the flags of the last round, together
@@ -112,9 +114,8 @@ class NamedBarrier:
             return
         node = next(iter(self.arrived.values()))
         engines = self.block.cluster.engines
-        only_waiting = len(self.waiting) == len(self.arrived)
         for observer in engines.observers:
-            if only_waiting:
+            if not self.passed:
                 observer.join(np.concatenate(self.waiting), node)
             else:
                 for threads in self.waiting:
@@ -124,7 +125,7 @@ class NamedBarrier:
         if self.expected is None and len(self.arrived) < len(self.block.agents):
             next(iter(self.arrived)).notes.append(early(node))
         self.result = np.concatenate(self.flags) if self.flags else None
-        self.arrived, self.waiting, self.flags, self.expected = {}, [], [], None
+        self.arrived, self.waiting, self.flags, self.expected, self.passed = {}, [], [], None, False
         self.round += 1
         engines.changes += 1
 
@@ -138,15 +139,16 @@ def meet(agent: Agent, frame: Frame, node: Node, number: int, count: int | None,
     """A warp arrives at barrier `number` of its block, and goes on when `count` threads have, if it `waits`."""
     block = agent.resident
     assert block is not None
-    whole_warp(agent, frame, node)
     barrier = block.barriers.get(number)
     if barrier is None:
         barrier = block.barriers[number] = NamedBarrier(block, number)
-    _arrive(barrier, agent, node, count)
+    if _gathered(barrier, agent, frame, node):
+        _arrive(barrier, agent, node, count)
     numbers = agent.numbers(frame)
     if waits:
         barrier.waiting.append(numbers)
     else:
+        barrier.passed = True
         for observer in agent.observers:
             observer.release(numbers, barrier.key, node, "cta")
     if flags is not None:
@@ -156,6 +158,22 @@ def meet(agent: Agent, frame: Frame, node: Node, number: int, count: int | None,
     if waits and barrier.round == turn:
         yield Wait(agent, frame, node, lambda: barrier.round != turn, lambda: f"{node.op.name} waits at {barrier.text()}")
     return frame
+
+
+def _gathered(barrier: NamedBarrier, agent: Agent, frame: Frame, node: Node) -> bool:
+    """Whether all threads of the warp that have not returned have come: at once, or, without `.aligned`, one after the other."""
+    if node.op not in _NAMED or node.attrs.get("aligned") or node.attrs["instruction"].startswith("bar."):
+        whole_warp(agent, frame, node)
+        return True
+    here = barrier.gathering.pop(agent, np.zeros(agent.lanes, np.bool_))
+    here[frame.lanes.reshape(-1)] = True
+    if not here.all() if agent.returned is None else (~here & ~agent.returned).any():
+        barrier.gathering[agent] = here
+        return False
+    return True
+
+
+_NAMED = (ins.BAR_SYNC, ins.BAR_ARRIVE, ins.BAR_RED)
 
 
 def whole_warp(agent: Agent, frame: Frame, node: Node) -> None:

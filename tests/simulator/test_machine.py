@@ -128,6 +128,27 @@ def test_reductions_at_a_barrier() -> None:
     assert b.tolist() == [54, 1, 1]
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_aligned_the_lanes_of_a_warp_may_come_one_after_the_other(seed: int | None) -> None:
+    @trace
+    def k(A: T.Buffer((64,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        s = T.alloc_shared((64,), "int32")
+        with T.If(tx < 40):
+            s[tx] = tx
+            T.ptx.barrier.sync(1, 64)
+            A[tx] = s[63 - tx]
+        with T.Else():
+            s[tx] = 2 * tx
+            T.ptx.barrier.sync(1, 64)
+            A[tx] = s[63 - tx]
+
+    a = np.zeros(64, np.int32)
+    run(k, a, seed=seed)
+    assert a[::-1].tolist() == [*range(40), *range(80, 128, 2)]
+
+
 def test_a_part_of_a_warp_at_a_barrier() -> None:
     @trace
     def k(A: T.Buffer((64,), "int32")) -> None:
