@@ -13,7 +13,7 @@ from runtime.simulator.memory import LocalMemory, Memory
 from runtime.simulator.program import Compiler, Read
 from symbolic.integers import is_const
 from tracer import operations as op
-from tracer.errors import NotSupportedError, OutOfBoundsError, UninitializedReadError
+from tracer.errors import OutOfBoundsError, UninitializedReadError
 from tracer.ir import Buffer, Node, Storage
 
 
@@ -32,11 +32,9 @@ class Registers:
 
     def __init__(self, c: Compiler, node: Node, operands: Sequence[Node]) -> None:
         self.node, self.count = node, len(operands)
-        for operand in operands:
-            if operand.attrs["buffer"].dtype.lanes > 1:
-                raise NotSupportedError(f"{node.op.name}: the simulator has no registers of {operand.attrs['buffer'].dtype}; use elements of a "
-                                        f"scalar type of that width, at {node.location}")
-        self.word = operands[0].attrs["buffer"].dtype.storage
+        dtype = operands[0].attrs["buffer"].dtype
+        self.cell, self.lanes = dtype.storage, dtype.lanes                  # what local memory consists of, and how many a register takes
+        self.word = self.cell if self.lanes == 1 else np.dtype(f"u{dtype.bytes}")
         self.itemsize = self.word.itemsize
         self.runs: list[_Run] = []
         for k, operand in enumerate(operands):
@@ -50,7 +48,7 @@ class Registers:
                 self.runs.append(_Run(k, storage, flat.buffer, np.array([index.value if constant else 0]), None if constant else c.integer(index)))
 
     def places(self, agent: Agent, frame: Frame) -> list[tuple[_Run, Memory, Array]]:
-        """Each run's memory and the positions (threads, operands) in it, in elements."""
+        """Each run's memory and the positions (threads, operands x lanes) in it, in cells."""
         found: list[tuple[_Run, Memory, Array]] = []
         lanes = frame.lanes.reshape(-1, 1)
         for run in self.runs:
@@ -59,37 +57,41 @@ class Registers:
             offsets: Any = run.offsets
             if run.read is not None:
                 offsets = np.broadcast_to(run.read(agent, frame), frame.shape).reshape(-1, 1)
-            limit = memory.limit(self.itemsize)
+            if self.lanes > 1:
+                offsets = (offsets[..., None] * self.lanes + np.arange(self.lanes)).reshape(*offsets.shape[:-1], -1)
+            limit = memory.limit(self.cell.itemsize)
             if offsets.min() < 0 or offsets.max() >= limit:
                 bad = np.broadcast_to((offsets < 0) | (offsets >= limit), (len(lanes), offsets.shape[-1])).any(axis=-1).reshape(frame.shape)
-                agent.fail(OutOfBoundsError, f"{self.node.op.name}: a register is outside {run.buffer.name}, which has {limit} elements", frame, bad,
-                           self.node)
-            positions = lanes * (memory.pitch // self.itemsize) + offsets if memory.rows else lanes + offsets * memory.threads
+                agent.fail(OutOfBoundsError, f"{self.node.op.name}: a register is outside {run.buffer.name}, which has {limit // self.lanes} elements",
+                           frame, bad, self.node)
+            positions = lanes * (memory.pitch // self.cell.itemsize) + offsets if memory.rows else lanes + offsets * memory.threads
             found.append((run, memory, positions))
         return found
 
     def read(self, agent: Agent, frame: Frame, track: bool = True) -> Array:
         """The values, (threads, operands). `track`: an access like any other, not that of an instruction that works on them."""
-        out = np.empty((frame.count, self.count), self.word)
+        out = np.empty((frame.count, self.count * self.lanes), self.cell)
         for run, memory, positions in self.places(agent, frame):
             if track and memory.tracker is not None:
-                memory.tracker.touch(agent, frame, self.node, positions, self.itemsize, False, f"{self.node.op.name} of {run.buffer.name}")
+                memory.tracker.touch(agent, frame, self.node, positions, self.cell.itemsize, False, f"{self.node.op.name} of {run.buffer.name}")
             if memory.written is not None:
-                bad = memory.unwritten(positions, self.itemsize)
+                bad = memory.unwritten(positions, self.cell.itemsize)
                 if bad.any():
                     agent.fail(UninitializedReadError, f"{self.node.op.name} reads a register of {run.buffer.name} that nothing has written", frame,
                                bad.any(axis=-1).reshape(frame.shape), self.node)
-            out[:, run.first:run.first + len(run.offsets)] = memory.viewed(self.word)[positions]
-        return out
+            first = run.first * self.lanes
+            out[:, first:first + positions.shape[1]] = memory.viewed(self.cell)[positions]
+        return out.view(self.word)
 
     def write(self, agent: Agent, frame: Frame, values: Array, track: bool = True) -> None:
         """Store `values`, (threads, operands), of the registers' width."""
-        values = values if values.dtype == self.word else values.view(self.word)
+        cells = values if values.dtype == self.cell else np.ascontiguousarray(values).view(self.cell)
         for run, memory, positions in self.places(agent, frame):
             if track and memory.tracker is not None:
-                memory.tracker.touch(agent, frame, self.node, positions, self.itemsize, True, f"{self.node.op.name} of {run.buffer.name}")
-            memory.viewed(self.word)[positions] = values[:, run.first:run.first + len(run.offsets)]
-            memory.mark(positions, self.itemsize)
+                memory.tracker.touch(agent, frame, self.node, positions, self.cell.itemsize, True, f"{self.node.op.name} of {run.buffer.name}")
+            first = run.first * self.lanes
+            memory.viewed(self.cell)[positions] = cells[:, first:first + positions.shape[1]]
+            memory.mark(positions, self.cell.itemsize)
 
 
 def loaded(operands: Sequence[Node]) -> bool:

@@ -141,7 +141,7 @@ def _ld(c: Compiler, node: Node) -> tuple[Run, bool]:
         tensor.transfers.setdefault(agent, []).append(Transfer(node, frame, cells, out, None))
         for _, memory, positions in out.places(agent, frame):
             tracker = tracker_of(memory)
-            tracker.take(tracker.filled, positions, out.itemsize, node)
+            tracker.take(tracker.filled, positions, out.cell.itemsize, node)
 
     return run, False
 
@@ -188,7 +188,7 @@ def _finish(agent: Agent, tensor: Tensor, transfer: Transfer) -> None:
     if transfer.values is None:
         assert transfer.registers is not None
         for _, local, positions in transfer.registers.places(agent, transfer.frame):
-            tracker_of(local).filled.view(f"u{transfer.registers.itemsize}")[positions] = 0
+            tracker_of(local).filled.view(f"u{transfer.registers.cell.itemsize}")[positions] = 0
         found = memory.cells[lanes, columns]
         words = found[..., 0] & 0xFFFF | found[..., 1] << 16 if packed else found
         transfer.registers.write(agent, transfer.frame, np.ascontiguousarray(words))

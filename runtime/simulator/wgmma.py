@@ -55,7 +55,7 @@ def _uniform(agent: Agent, frame: Frame, node: Node, name: str, read: Read) -> i
 def _check_fenced(agent: Agent, frame: Frame, node: Node, registers: Registers, how: str) -> None:
     """Raise AsyncError where something touched (or wrote) the registers since the last fence."""
     for run, memory, positions in registers.places(agent, frame):
-        touched = getattr(tracker_of(memory), how).view(f"u{registers.itemsize}")[positions] != 0
+        touched = getattr(tracker_of(memory), how).view(f"u{registers.cell.itemsize}")[positions] != 0
         if touched.any():
             agent.fail(AsyncError, f"{node.op.name}: registers of {run.buffer.name} were used by other instructions, and no wgmma.fence stands "
                        "between: write T.ptx.wgmma.fence.sync.aligned() in front of the first wgmma and behind each access to its registers", frame,
@@ -80,7 +80,7 @@ def _hold(agent: Agent, part: Part, node: Node) -> None:
         if registers is not None:
             for _, memory, positions in registers.places(agent, part.frame):
                 tracker = tracker_of(memory)
-                tracker.take(getattr(tracker, name), positions, registers.itemsize, node)
+                tracker.take(getattr(tracker, name), positions, registers.cell.itemsize, node)
 
 
 @statement(ins.WGMMA_FENCE)

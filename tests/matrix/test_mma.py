@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from runtime.simulator.registers import to_matrix, to_registers
 from runtime.simulator.tensor_cores import STORED
 from tests.matrix.compiled import report
 from tests.matrix.kernels import mma_cases, moved, wgmma_cases
 from tests.nvcc import needs_nvcc, one_unit
 from tests.simulator.running import run
+from tracer import T, trace
+from tracer.matrix import MMA_FORMS
 
 MMA, WGMMA = mma_cases(), wgmma_cases()
 
@@ -51,3 +54,27 @@ def test_every_form_compiles_for_its_first_architecture(architecture, tmp_path):
     chosen = [k.cuda_source() for k in kernels if k.minimum_arch.rstrip("a") == architecture.rstrip("a")]
     assert chosen
     report(one_unit(chosen), tmp_path, architecture)
+
+
+def test_registers_of_pairs():
+    """A local buffer of float16x2 has two elements in each register."""
+    form = MMA_FORMS["m16n8k16", "f16", "f16", "f16"]
+
+    @trace
+    def kernel(A: T.Buffer((32, 4), "uint32"), B: T.Buffer((32, 2), "uint32"), C: T.Buffer((32, 2), "uint32")):
+        T.device_entry()
+        lane = T.lane_id([32])
+        a, b, d = (T.alloc_local((n,), "float16x2") for n in (4, 2, 2))
+        for i in range(4):
+            a[i] = T.reinterpret("float16x2", A[lane, i])
+        for i in range(2):
+            b[i], d[i] = (T.reinterpret("float16x2", x) for x in (B[lane, i], T.uint32(0)))
+        T.ptx["mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"](d, a, b, d)
+        for i in range(2):
+            C[lane, i] = T.reinterpret("uint32", d[i])
+
+    rng = np.random.default_rng(9)
+    a, b = rng.standard_normal((16, 16)).astype(np.float16), rng.standard_normal((16, 8)).astype(np.float16)
+    c = np.zeros((32, 2), np.uint32)
+    run(kernel, to_registers(a, form.fragment("A")), to_registers(b, form.fragment("B")), c)
+    assert np.array_equal(to_matrix(c, form.fragment("D"), "f16"), (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16))
