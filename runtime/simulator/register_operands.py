@@ -62,8 +62,8 @@ class Registers:
             limit = memory.limit(self.cell.itemsize)
             if offsets.min() < 0 or offsets.max() >= limit:
                 bad = np.broadcast_to((offsets < 0) | (offsets >= limit), (len(lanes), offsets.shape[-1])).any(axis=-1).reshape(frame.shape)
-                agent.fail(OutOfBoundsError, f"{self.node.op.name}: a register is outside {run.buffer.name}, which has {limit // self.lanes} elements",
-                           frame, bad, self.node)
+                agent.fail(OutOfBoundsError, f"{self.node.op.name}: a register is outside {run.buffer.name}, which has {limit // self.lanes} "
+                           "elements", frame, bad, self.node)
             positions = lanes * (memory.pitch // self.cell.itemsize) + offsets if memory.rows else lanes + offsets * memory.threads
             found.append((run, memory, positions))
         return found
