@@ -76,6 +76,10 @@ class Sender(NamedTuple):
     rank: int
 
 
+MANY = 64               # senders; of more, those that reach all blocks are kept together, as ANY_BLOCK
+ANY_BLOCK = -1
+
+
 Entries = dict[Sender, Parcel]
 
 
@@ -150,6 +154,13 @@ class Order:
         if self.now >= LAST_TIME:
             raise OverflowError(f"a run of more than {LAST_TIME} statements is too long for the race detector: use checks=Checks(races=False)")
         return self.now
+
+    def forget_threads(self) -> None:
+        """All threads that ran so far have ended; what they handed over stays."""
+        for of_threads in (self.extra, self.pending, self.over):
+            of_threads.clear()
+        self.fences.clear()
+        self.proxies = Fenced()
 
     # ---- what is known ------------------------------------------------------------------------------------------------------
 
@@ -320,9 +331,12 @@ class Order:
         if not entries:
             return
         row, listed = int(slots[0]) // self.threads, slots.tolist()
-        for sender, parcel in entries.items():
-            if sender.rank != ANYWHERE and min(sender.rank, rank) < self.distance(sender.row, row):
-                self.out_of_reach.add((sender.row, row))
+        for origin, parcel in entries.items():
+            if origin.row == ANY_BLOCK and rank < RANK["gpu"]:
+                near = {r: times for r, times in parcel.known.rows.items() if self.distance(r, row) <= rank}
+                parcel = Parcel(Clock(near, parcel.known.actors), parcel.proxied)
+            elif origin.rank != ANYWHERE and min(origin.rank, rank) < self.distance(origin.row, row):
+                self.out_of_reach.add((origin.row, row))
                 if barrier:
                     self.over.update({slot: merged(self.over.get(slot, NOTHING), parcel.known) for slot in listed})
                 continue
@@ -333,7 +347,7 @@ class Order:
 
     def distance(self, a: int, b: int) -> int:
         """The rank of the least scope that holds both blocks."""
-        return 0 if a == b else 1 if self.cluster_of(a) == self.cluster_of(b) else 2
+        return 0 if a == b or a == ANY_BLOCK else 1 if self.cluster_of(a) == self.cluster_of(b) else 2
 
     def fence(self, slots: Array, rank: int) -> None:
         """What relaxed reads found before it is known, and what is known can be published by relaxed writes behind it."""
@@ -370,7 +384,9 @@ class Order:
             if order in ("acquire", "acq_rel"):
                 self._receive(slots, entries, rank)
             else:
-                within = {Sender(s.row, min(s.rank, rank)): parcel for s, parcel in entries.items()}
+                within: Entries = {}
+                for origin, parcel in entries.items():
+                    _add(within, {Sender(origin.row, min(origin.rank, rank)): parcel})
                 for slot in listed:
                     _add(self.pending.setdefault(slot, {}), within)
         if writes:
@@ -414,6 +430,13 @@ class Order:
 
 
 def _add(entries: Entries, more: Entries) -> None:
-    for sender, parcel in more.items():
-        there = entries.get(sender)
-        entries[sender] = parcel if there is None else Parcel(merged(there.known, parcel.known), merged(there.proxied, parcel.proxied))
+    for origin, parcel in more.items():
+        _put(entries, origin, parcel)
+    if len(entries) > MANY:
+        for origin in [o for o in entries if o.rank >= RANK["gpu"] and o.row != ANY_BLOCK]:
+            _put(entries, Sender(ANY_BLOCK, origin.rank), entries.pop(origin))
+
+
+def _put(entries: Entries, origin: Sender, parcel: Parcel) -> None:
+    there = entries.get(origin)
+    entries[origin] = parcel if there is None else Parcel(merged(there.known, parcel.known), merged(there.proxied, parcel.proxied))

@@ -6,7 +6,7 @@ what helps the author; so a read of unwritten shared memory is kept in mind whil
 
 from __future__ import annotations
 
-from tracer.errors import DataRaceError, SimulationError
+from tracer.errors import ClusterError, DataRaceError, SimulationError
 
 PATIENCE = 10_000       # turns of loops, which what was read may keep from ending
 
@@ -30,6 +30,6 @@ class Doubts:
                 raise self.error
 
     def settle(self, found: SimulationError | None = None) -> None:
-        """The run has ended, with the error `found` if any: raise the doubt instead, unless it was a race."""
-        if self.error is not None and not isinstance(found, DataRaceError):
+        """The run has ended, with the error `found` if any: raise the doubt instead, unless that tells of missing order, too."""
+        if self.error is not None and not isinstance(found, (DataRaceError, ClusterError)):
             raise self.error from None
