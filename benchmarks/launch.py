@@ -187,6 +187,7 @@ def parts() -> Iterator[tuple[str, Callable[[], Any]]]:
     from runtime.device import device
     from runtime.driver import bindings
     from runtime.forms import comparison
+    from runtime.launcher import call
     from runtime.loaded import Traits, configuration
     from runtime.parameters import Packing
     from tracer.dtypes import dtype
@@ -209,7 +210,8 @@ def parts() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "cuLaunchKernelEx, prepacked", lambda: enqueue(config, function, parameters.pointers, 0)
     yield "scale.again(a, b, 2.5)", lambda: scale.again(a, b, 2.5)
     yield "an executable", lambda: executable(a, b, 2.5)
-    yield "the long way", lambda: scale(a, b, 2.5, stream=0)
+    yield "a stream that is named", lambda: scale(a, b, 2.5, stream=0)
+    yield "the long way", lambda: call(scale, (a, b, 2.5))
     yield "scale(a, b, 2.5)", lambda: scale(a, b, 2.5)
 
 

@@ -13,7 +13,7 @@ from runtime.device import device
 from tracer.errors import CompileError, LaunchError
 
 
-def never(*_: Any) -> bool:
+def never(*_: Any, stream: Any = None) -> bool:
     """The short way of what has none."""
     return False
 
@@ -42,7 +42,7 @@ class Executable:
 
     def __call__(self, *args: Any, stream: Any = None) -> None:
         """Run on CUDA arrays, as the kernel itself would. Raises `ArgumentError` and `LaunchError` before anything runs."""
-        if stream is not None or not self.again(*args):
+        if not (self.again(*args) if stream is None else self.again(*args, stream=stream)):
             from runtime.launcher import call  # which compiles, and so imports this module
             call(self.kernel, args, stream, using=self)
 

@@ -45,7 +45,7 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
 
     def launch(ordinal: int | None, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any]) -> None:
         if ordinal is not None:
-            _launch(kernel, using, ordinal, shape, values, known, chosen, args if stream is None else ())
+            _launch(kernel, using, ordinal, shape, values, known, chosen, stream is not None, args)
         elif using is None:
             _simulate(kernel, shape, values, known, True)
         else:
@@ -144,8 +144,7 @@ def _sample(kernel: Any, wanted: tuple[int, ...], grid: tuple[int, int, int]) ->
 # ---- a GPU -------------------------------------------------------------------------------------------------------------
 
 def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchShape, values: Sequence[Any], known: Sequence[Any],
-            stream: int, args: Sequence[Any]) -> None:
-    """`args` are those of the call; none where it named its stream, and is no example for others."""
+            stream: int, named: bool, args: Sequence[Any]) -> None:
     build = kernel.wide if shape.wide else kernel
     gpu = device(ordinal)
     if using is None:
@@ -160,7 +159,7 @@ def _launch(kernel: Any, using: Executable | None, ordinal: int, shape: LaunchSh
     try:
         loaded.launch(shape, traits, parameters, stream)
         _learn(kernel, kernel if using is None else using, shape, args, known, bytes(parameters.memory)[:packing.size], maps,
-               stream, lambda: Launch(ordinal, configuration(shape, traits, stream), loaded.function, packing))
+               stream, named, lambda: Launch(ordinal, configuration(shape, traits, stream), loaded.function, packing))
     finally:
         packing.release(parameters)
 
@@ -188,7 +187,7 @@ def _packing(build: Any) -> Packing:
 # ---- the short way -----------------------------------------------------------------------------------------------------
 
 def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], known: Sequence[Any], filled: bytes,
-           maps: Sequence[EncodedMap], stream: int, launch: Callable[[], Launch]) -> None:
+           maps: Sequence[EncodedMap], stream: int, named: bool, launch: Callable[[], Launch]) -> None:
     """Let later calls of `owner`, the kernel or an executable of it, go the short way: the compiled one, else that of the host half."""
     if not any(arguments.kind_of(type(a)) in (arguments.TORCH, arguments.CUPY) for a in args):
         return      # the other kinds have none
@@ -199,8 +198,8 @@ def _learn(kernel: Any, owner: Any, shape: LaunchShape, args: Sequence[Any], kno
         owner.memo["short"] = made or _forms(kernel, owner)
     kept: Shortcut | Forms | None = owner.memo["short"]
     if isinstance(kept, Shortcut) and not shape.wide:
-        kept.learn(args, known, filled, maps, stream, launch)
-    elif isinstance(kept, Forms):
+        kept.learn(args, known, filled, maps, stream, named, launch)
+    elif isinstance(kept, Forms) and not named:
         kept.learn(args, known, stream, launch)
 
 

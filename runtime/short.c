@@ -60,7 +60,7 @@ typedef struct {
     launch_t launch;
 } Short;
 
-static PyObject *data_ptr, *data, *ptr, *device_id;      /* interned names */
+static PyObject *data_ptr, *data, *ptr, *device_id, *cuda_stream;      /* interned names */
 
 /* ---- forms ------------------------------------------------------------------------------------------------------------------ */
 
@@ -172,7 +172,9 @@ static int read_address(Form *form, PyObject *array, uint64_t *address) {
     return !(*address == (uint64_t)-1 && PyErr_Occurred());
 }
 
-static int on_stream(Form *form) {
+/* Whether the form launches on the stream that the call names (NULL: on its framework's current one). */
+static int on_stream(Form *form, const unsigned long long *named) {
+    if (named != NULL) return *named == form->stream;
     if (form->exchange != NULL) {
         void *made;
         if (form->exchange->stream(CUDA_DEVICE, form->ordinal, &made) != 0) return -1;
@@ -198,13 +200,13 @@ static int is_fixed(Short *self, Form *form, PyObject *const *args) {
 }
 
 /* The form that these arguments have, with a reference; NULL if none (or with an error). It becomes the one used last. */
-static Form *find_form(Short *self, PyObject *const *args, PyObject *const *arrays) {
+static Form *find_form(Short *self, PyObject *const *args, PyObject *const *arrays, const unsigned long long *named) {
     for (Py_ssize_t i = PyList_GET_SIZE(self->forms); i-- > 0;) {
         if (i >= PyList_GET_SIZE(self->forms)) continue;      /* what is called below may run other threads */
         Form *form = (Form *)Py_NewRef(PyList_GET_ITEM(self->forms, i));
         int has = has_form(self, form, arrays);
         if (has == 1) has = is_fixed(self, form, args);
-        if (has == 1) has = on_stream(form);
+        if (has == 1) has = on_stream(form, named);
         if (has == 1) {
             Py_ssize_t last = PyList_GET_SIZE(self->forms) - 1;
             if (i < last && PyList_GET_ITEM(self->forms, i) == (PyObject *)form) {
@@ -249,13 +251,13 @@ static int put_maps(Short *self, Form *form, const uint64_t *address) {
     return 1;
 }
 
-static int run(Short *self, PyObject *const *args) {
+static int run(Short *self, PyObject *const *args, const unsigned long long *named) {
     PyObject *arrays[MOST_ARRAYS];
     uint64_t address[MOST_ARRAYS];
     alignas(64) char memory[MOST_BYTES];
     void *parameters[MOST_PARAMETERS];
     for (Py_ssize_t i = 0; i < self->arrays; ++i) arrays[i] = args[self->array[i].place];
-    Form *form = find_form(self, args, arrays);
+    Form *form = find_form(self, args, arrays, named);
     if (form == NULL) return 0;
     int done = 0;
     for (Py_ssize_t i = 0; i < self->arrays; ++i)
@@ -280,13 +282,36 @@ end:
     return done;
 }
 
+/* The handle of the stream that a call names by `stream=`, an int or PyTorch's or CuPy's. */
+static int read_stream(PyObject *value, unsigned long long *handle) {
+    PyObject *number = PyLong_CheckExact(value) ? Py_NewRef(value) : PyObject_GetAttr(value, cuda_stream);
+    if (number == NULL) {
+        PyErr_Clear();
+        number = PyObject_GetAttr(value, ptr);
+    }
+    if (number == NULL) return 0;
+    *handle = PyLong_Check(number) ? PyLong_AsUnsignedLongLong(number) : (unsigned long long)-1;
+    Py_DECREF(number);
+    return *handle != (unsigned long long)-1;
+}
+
+/* The arguments are as many as the kernel takes, and perhaps `stream=`: 1 and `*named` is set to NULL or `handle`; else 0. */
+static int is_call(Short *self, PyObject *const *args, Py_ssize_t count, PyObject *names, unsigned long long *handle,
+                   const unsigned long long **named) {
+    *named = NULL;
+    if (count != self->count) return 0;
+    if (names == NULL || PyTuple_GET_SIZE(names) == 0) return 1;
+    if (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "stream") != 0) return 0;
+    *named = handle;
+    return read_stream(args[count], handle);
+}
+
 static PyObject *short_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
     Short *self = (Short *)callable;
-    int done = 0;
-    if (PyVectorcall_NARGS(flags) == self->count && (names == NULL || PyTuple_GET_SIZE(names) == 0)) {
-        done = run(self, args);
-        PyErr_Clear();      /* the long way meets the same problem, and tells it in its words */
-    }
+    unsigned long long handle;
+    const unsigned long long *named;
+    int done = is_call(self, args, PyVectorcall_NARGS(flags), names, &handle, &named) && run(self, args, named);
+    PyErr_Clear();      /* the long way meets the same problem, and tells it in its words */
     return PyBool_FromLong(done);
 }
 
@@ -374,15 +399,17 @@ static PyObject *short_add(Short *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* knows(*args): whether a form that is kept is that of these arguments. */
-static PyObject *short_knows(Short *self, PyObject *const *args, Py_ssize_t count) {
+/* knows(*args, stream=...): whether a form that is kept is that of these arguments. */
+static PyObject *short_knows(Short *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
     Form *form = NULL;
     PyObject *arrays[MOST_ARRAYS];
-    if (count == self->count) {
+    unsigned long long handle;
+    const unsigned long long *named;
+    if (is_call(self, args, count, names, &handle, &named)) {
         for (Py_ssize_t i = 0; i < self->arrays; ++i) arrays[i] = args[self->array[i].place];
-        form = find_form(self, args, arrays);
-        PyErr_Clear();
+        form = find_form(self, args, arrays, named);
     }
+    PyErr_Clear();
     int known = form != NULL;
     Py_XDECREF(form);
     return PyBool_FromLong(known);
@@ -400,7 +427,7 @@ static void short_dealloc(Short *self) {
 
 static PyMethodDef short_methods[] = {
     {"add", (PyCFunction)short_add, METH_VARARGS, "Keep the form of a call that has passed."},
-    {"knows", (PyCFunction)(void (*)(void))short_knows, METH_FASTCALL, "Whether the form of these arguments is kept."},
+    {"knows", (PyCFunction)(void (*)(void))short_knows, METH_FASTCALL | METH_KEYWORDS, "Whether the form of these arguments is kept."},
     {"count", (PyCFunction)short_len, METH_NOARGS, "How many forms are kept."},
     {NULL, NULL, 0, NULL},
 };
@@ -421,8 +448,9 @@ PyMODINIT_FUNC PyInit_kernelwright_short(void) {
     data_ptr = PyUnicode_InternFromString("data_ptr");
     data = PyUnicode_InternFromString("data");
     ptr = PyUnicode_InternFromString("ptr");
+    cuda_stream = PyUnicode_InternFromString("cuda_stream");
     device_id = PyUnicode_InternFromString("device_id");
     PyObject *made = PyModule_Create(&module);
-    if (made == NULL || data_ptr == NULL || data == NULL || ptr == NULL || device_id == NULL || PyModule_AddObjectRef(made, "Short", (PyObject *)&ShortType) < 0) return NULL;
+    if (made == NULL || data_ptr == NULL || data == NULL || ptr == NULL || device_id == NULL || cuda_stream == NULL || PyModule_AddObjectRef(made, "Short", (PyObject *)&ShortType) < 0) return NULL;
     return made;
 }

@@ -106,15 +106,17 @@ class Shortcut:
             tuple((place, -1 if k < 0 else offset[k], fixed, ord(CODES[kind])) for place, k, fixed, kind in form.scalars),
             form.pairs, tuple(offset), packing.size, MOST, driver_function("cuLaunchKernelEx"))
 
-    def learn(self, args: Sequence[Any], known: Sequence[Any], filled: bytes, maps: Sequence[EncodedMap], stream: int,
+    def learn(self, args: Sequence[Any], known: Sequence[Any], filled: bytes, maps: Sequence[EncodedMap], stream: int, named: bool,
               launch: Callable[[], Launch]) -> None:
-        """Keep the form of a call on `stream` that has passed. `filled` are its parameters, `launch` makes its launch ready."""
+        """Keep the form of a call on `stream` that has passed. `filled` are its parameters; `named` says that the call named its
+        stream; `launch` makes its launch ready.
+        """
         arrays = tuple(args[place] for place, *_ in self.form.arrays)
         fixed = tuple(known[i] for i in self.form.fixed)
         kind = next((kind for kind in KINDS if kind.takes(arrays)), None)
         if kind is None:
             return
-        if self.call.knows(*args):      # it went the long way for another reason
+        if self.call.knows(*args, stream=stream) if named else self.call.knows(*args):      # it went the long way for another reason
             return
         same, expected = kind.comparison(arrays)
         ready = launch()

@@ -168,7 +168,7 @@ def _check_extents(function: Function) -> None:
                          "use it in the shape of a buffer parameter, or make it a scalar parameter")
 
 
-def _never(*_: Any) -> bool:
+def _never(*_: Any, stream: Any = None) -> bool:
     return False
 
 
@@ -264,7 +264,7 @@ class Kernel:
 
     def __call__(self, *args: Any, stream: Any = None) -> None:
         """Run on the arguments: NumPy arrays on the simulator, CUDA arrays on their GPU."""
-        if stream is not None or not self.again(*args):
+        if not (self.again(*args) if stream is None else self.again(*args, stream=stream)):
             import runtime
             runtime.call(self, args, stream)
 

@@ -134,9 +134,9 @@ def function(call: Call, name: str) -> Iterator[str]:
     known = known_nodes(call.half)
     numbers = [call.scalar_code(known[i]) for i in needs.known] + [name for names in room for name in names]
     fixed = written_tuple([call.scalar_code(known[i]) for i in needs.fixed])
-    yield from ("", "", f"def {name}(*arguments):")
+    yield from ("", "", f"def {name}(*arguments, stream=None):")
     yield "    # the call"
-    yield f"    if len(arguments) != {len(call.parameters)}:"
+    yield f"    if len(arguments) != {len(call.parameters)} or stream is not None:"
     yield "        return False"
     yield f"    {', '.join(call.local[p] for p in call.parameters)}{',' * (len(call.parameters) == 1)} = arguments"
     for p, _ in call.scalars:

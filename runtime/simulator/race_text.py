@@ -59,20 +59,20 @@ def describe(grid: Grid, memory: Memory, byte: int, first: Accused, second: Accu
     """The message of a race at a byte of a memory."""
     name = _element(grid, memory, byte, second.buffer or first.buffer)
     title = f"threads race to store the same value to {name}:" if same else f"data race on {name}: nothing orders these two"
-    lines = [title, *(_access(grid, memory, byte, one) for one in (first, second)), REASONS[why]]
+    lines = [title, *(access_text(grid, memory, byte, one) for one in (first, second)), REASONS[why]]
     return "\n  ".join([*lines, _SAME] if same else lines)
 
 
-def _access(grid: Grid, memory: Memory, byte: int, one: Accused) -> str:
+def access_text(grid: Grid, memory: Memory, byte: int, one: Accused) -> str:
     """`store of A[3] = 1.5 by thread (3, 0, 0) of block (0, 0, 0)`, and where."""
-    block, thread = (_three(number, extents) for number, extents in zip(one.thread, (grid.grid, grid.block)))
+    block, thread = (three(number, extents) for number, extents in zip(one.thread, (grid.grid, grid.block)))
     value = _value(memory, byte, one)
     who = f"by {one.node.op.name}, issued by" if one.engine else "by"
     at = f"\n    at {one.node.location}" if one.node.location else ""
     return f"{one.kind} of {_element(grid, memory, byte, one.buffer)}{value} {who} thread {thread} of block {block}{at}"
 
 
-def _three(linear: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
+def three(linear: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
     return linear % extents[0], linear // extents[0] % extents[1], linear // (extents[0] * extents[1])
 
 

@@ -20,6 +20,7 @@ from runtime.simulator.elements import Known
 from runtime.simulator.events import AsyncOperation, Observer, Touch
 from runtime.simulator.frames import Array
 from runtime.simulator.memory import Memory
+from runtime.simulator.peers import Peers, meets_cluster
 from runtime.simulator.polling import needs_warps
 from runtime.simulator.race_text import Accused, Grid, describe
 from runtime.simulator.shadow import Kind, Shadow
@@ -72,6 +73,7 @@ class Races(Observer):
         self.used = frozenset(operand for n in nodes for operand in n.operands)
         self.noted: dict[Node, str] = {}        # atomics whose outcome depends on the order
         self.slots_of: dict[int, tuple[Array, Array, Array]] = {}
+        self.peers = None if cluster == (1, 1, 1) else Peers(self)
 
     def _cluster_of(self, row: int) -> int:
         """The number of the cluster that a block belongs to."""
@@ -88,6 +90,8 @@ class Races(Observer):
             self.sorted = np.argsort(self.blocks)
         self.slots_of.clear()
         self.order.running, self.order.together = (len(blocks), 0) if self.lockstep else (0, 0)
+        if self.lockstep:
+            self.order.forget_threads()
 
     def _slots(self, threads: Array) -> tuple[Array, Array]:
         """The slots of threads, and the stamps that they make at time 0. The same array of threads comes often."""
@@ -122,6 +126,8 @@ class Races(Observer):
         stamps = marks + now
         case = Case(touch, strong, shadow, units, slots, stamps, actor)
         rule = CONFLICTS[touch.kind, strong]
+        if self.peers is not None and touch.memory.places:
+            self.peers.begun(case)
         if shadow.stored is not None:
             self._check(case, shadow.stored.cells[units])
         for name in rule.before:
@@ -200,7 +206,7 @@ class Races(Observer):
         for name in rule.strong:
             for before in case.shadow.crowds[name].members(case.units) if name in case.shadow.crowds else ():
                 who = (before >> TIME_BITS) - 1
-                rows, own = self._rows(who), self._rows(case.slots)
+                rows, own = self.rows(who), self.rows(case.slots)
                 far = np.flatnonzero((before != 0) & (rows != own))
                 reach = [min(rank, self.events[t].rank) for t in (before[far] & LAST_TIME).tolist()]
                 needed = [self.order.distance(a, b) for a, b in zip(rows[far].tolist(), own[far].tolist())]
@@ -210,7 +216,7 @@ class Races(Observer):
                     kept[short] = before[short]
                     self._check(case, kept)
 
-    def _rows(self, slots: Array) -> Array:
+    def rows(self, slots: Array) -> Array:
         """The rows of the blocks of threads, and of those that issued operations."""
         rows: Array = slots // self.threads
         if slots.max(initial=0) >= ACTOR:
@@ -264,14 +270,14 @@ class Races(Observer):
         other = np.flatnonzero((case.units == unit) & (case.stamps == stamp))
         theirs = self._written(case, int(other[-1])) if within else None
         buffer = touch.buffer or event.buffer
-        first_access = Accused(node, event.buffer, event.kind, self._thread(who), who >= ACTOR, theirs)
-        second = Accused(touch.node, touch.buffer, touch.kind, self._thread(int(case.slots[mine])), case.actor is not None, self._written(case, mine))
+        first_access = Accused(node, event.buffer, event.kind, self.place(who), who >= ACTOR, theirs)
+        second = Accused(touch.node, touch.buffer, touch.kind, self.place(int(case.slots[mine])), case.actor is not None, self._written(case, mine))
         error = SameValueRaceError if bool(same.all()) else DataRaceError
         why = "statement" if within else self._why(case, who, event, stamp & LAST_TIME, mine)
         text = describe(self.grid, touch.memory, byte, first_access, second, why, bool(same.all()))
         raise error(text, buffer, (node.location, touch.node.location))
 
-    def _thread(self, slot: int) -> tuple[int, int]:
+    def place(self, slot: int) -> tuple[int, int]:
         """The linear numbers of a block and of a thread in it, also of the thread that issued an operation."""
         slot = self.order.issuer_of(slot)
         row, thread = divmod(slot, self.threads)
@@ -337,6 +343,8 @@ class Races(Observer):
         self._timed(lambda: self.order.release(self._slots(threads)[0], key, RANK[scope]), node)
 
     def acquire(self, threads: Array, key: Hashable, node: Node, scope: str) -> None:
+        if self.peers is not None and meets_cluster(key):
+            self.peers.met.update(self.rows(self._slots(threads)[0]).tolist())
         self._timed(lambda: self.order.acquire(self._slots(threads)[0], key, RANK[scope]), node)
 
     def fence(self, threads: Array, node: Node, scope: str, proxy: str) -> None:
@@ -353,6 +361,10 @@ class Races(Observer):
         row = int(self._slots(operation.threads)[0][0]) // self.threads
         slots = None if threads is None else self._slots(threads)[0]
         self._timed(lambda: self.order.land(operation, key, row, slots), operation.node)
+
+    def leave(self, threads: Array, memory: Memory, start: int, size: int) -> None:
+        if self.peers is not None:
+            self.peers.left(int(self._slots(threads)[0][0]) // self.threads, memory, start, size)
 
     def _timed(self, step: Any, node: Node) -> None:
         """Every tick of the clock has its node."""

@@ -169,6 +169,11 @@ class Shadow:
             crowd = self.crowds[name] = Crowd(self.count, self.kind)
         return crowd
 
+    def members(self, units: Array) -> list[Array]:
+        """The stamps of all that is remembered of these units."""
+        stored = [] if self.stored is None else [self.stored.cells[units]]
+        return stored + [stamps for crowd in self.crowds.values() for stamps in crowd.members(units)]
+
     def stores(self) -> Stamps:
         """The plain stores."""
         if self.stored is None:

@@ -45,6 +45,18 @@ def test_cupys_current_stream_is_followed(cupy):
     assert bool((a == cupy.arange(1000, dtype="float32") * 6).all())
 
 
+def test_a_stream_that_the_call_names(torch):
+    a, b = torch.rand(1000, device="cuda"), torch.zeros(1000, device="cuda")
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    for turn in range(3):
+        for stream in (*streams, streams[0].cuda_stream):
+            scale(a, b, float(turn), stream=stream)
+            assert scale.again(a, b, turn + 1.0, stream=stream)
+            torch.cuda.synchronize()
+            assert torch.equal(b, a * (turn + 1))
+
+
 def test_views_and_forms_alike(torch):
     """A transposed tensor of equal shape, a requires-grad one, a parameter, one of another dtype: each its own form, or none."""
     a, b = torch.rand(40, 40, device="cuda"), torch.zeros(40, 40, device="cuda")

@@ -100,6 +100,7 @@ def test_a_launch(scaling):
     assert again(*GOOD) is True and again(*GOOD[:2], 3) is True
     assert driver.launches == [("config on 7", "function", 0x30000, 0x40000, 1000, 1.5), ("config on 7", "function", 0x30000, 0x40000, 1000, 3.0)]
     assert len(kept.idle) == 1
+    assert again(*GOOD, stream=7) is False, "a stream that is named goes the long way"
 
 
 LEFT = {
@@ -206,4 +207,4 @@ def test_pytorchs_own_comparison_is_used_where_it_is(torch):
 
 def test_which_kernels_have_one():
     assert {name for name, kernel in ALL.items() if host.ready(kernel.half) is None} == {"affine"}
-    assert "affine_again" not in ALL["affine"].host_source() and "def scale_again(*arguments):" in scale.host_source()
+    assert "affine_again" not in ALL["affine"].host_source() and "def scale_again(*arguments, stream=None):" in scale.host_source()

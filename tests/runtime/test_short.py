@@ -73,7 +73,7 @@ def shortcut(kernel, driver, monkeypatch):
     return short.Shortcut(short_form(kernel.half), Packing(kinds), Made)
 
 
-def learn(made, monkeypatch, args, known, values, stream=7, current=None):
+def learn(made, monkeypatch, args, known, values, stream=7, current=None, named=False):
     """Keep a form as the launcher does, for arrays of these tests."""
     tensors = isinstance(args[0], Tensor)
 
@@ -84,7 +84,7 @@ def learn(made, monkeypatch, args, known, values, stream=7, current=None):
                       lambda: current or (lambda device: stream), lambda array: 4000)
     monkeypatch.setattr(short, "KINDS", (kind,))
     filled = made.packing.filled(values)
-    made.learn(args, known, bytes(filled.memory)[:made.packing.size], (), stream, lambda: Launch(0, Config(), 0xF0, made.packing))
+    made.learn(args, known, bytes(filled.memory)[:made.packing.size], (), stream, named, lambda: Launch(0, Config(), 0xF0, made.packing))
 
 
 @pytest.fixture
@@ -128,8 +128,33 @@ def test_memory_side_by_side_is_taken(scaling):
     assert made.call(Plain(0x10000), Plain(0x10000 + 4000), 1.0) and made.call(Plain(0x20000), Plain(0x20000 - 4000), 1.0)
 
 
-def test_keywords_are_left_to_the_long_way(scaling):
-    assert scaling[1].call(*GOOD[:2], s=1.0) is False
+def test_other_keywords_are_left_to_the_long_way(scaling):
+    assert scaling[1].call(*GOOD[:2], s=1.0) is False and scaling[1].call(*GOOD, stream=7, s=1.0) is False
+
+
+class TorchStream:
+    cuda_stream = 7
+
+
+class CupyStream:
+    ptr = 7
+
+
+@pytest.mark.parametrize("stream, taken", [
+    (7, True), (TorchStream(), True), (CupyStream(), True), (8, False), (0, False), (None, False), ("7", False), (-1, False), (2**70, False),
+])
+def test_a_stream_that_the_call_names(scaling, stream, taken):
+    assert scaling[1].call(*GOOD, stream=stream) is taken and scaling[1].call.knows(*GOOD, stream=stream) is taken
+
+
+def test_forms_of_named_streams_are_kept_once(monkeypatch):
+    driver = Driver("QQif")
+    made = shortcut(scale, driver, monkeypatch)
+    for _ in range(3):
+        for stream in (8, 9):       # the current one is 7
+            learn(made, monkeypatch, GOOD, (1000, 2.0), [1, 2, 1000, 2.0], stream=stream, current=lambda device: 7, named=True)
+    assert made.call.count() == 2
+    assert made.call(*GOOD, stream=8) and made.call(*GOOD, stream=9) and not made.call(*GOOD)
 
 
 def test_a_launch_that_the_driver_refuses_is_left_to_the_long_way(monkeypatch):
