@@ -291,7 +291,9 @@ class Order:
         whole = union(self.extra.pop(s) for s in group if s in self.extra)
         if whole.actors:
             self.settled[row] = united((self.settled.get(row, NONE), whole.actors))
-        others = {block: times for block, times in whole.rows.items() if block != row}
+        others = whole.rows
+        if row in others:
+            others = {block: times for block, times in others.items() if block != row}
         if others:
             self.extra.update(dict.fromkeys(group, Clock(others, NONE)))
 
@@ -331,6 +333,7 @@ class Order:
         if not entries:
             return
         row, listed = int(slots[0]) // self.threads, slots.tolist()
+        within: list[Parcel] = []
         for origin, parcel in entries.items():
             if origin.row == ANY_BLOCK and rank < RANK["gpu"]:
                 near = {r: times for r, times in parcel.known.rows.items() if self.distance(r, row) <= rank}
@@ -340,10 +343,11 @@ class Order:
                 if barrier:
                     self.over.update({slot: merged(self.over.get(slot, NOTHING), parcel.known) for slot in listed})
                 continue
-            self._learn(listed, parcel.known)
-            if parcel.proxied is not NOTHING:
-                for slot in listed:
-                    self.proxies.common[slot] = merged(self.proxies.common.get(slot, NOTHING), parcel.proxied)
+            within.append(parcel)
+        self._learn(listed, union(parcel.known for parcel in within))
+        proxied = union(parcel.proxied for parcel in within)
+        if proxied is not NOTHING:
+            self.proxies.common.update({slot: merged(self.proxies.common.get(slot, NOTHING), proxied) for slot in listed})
 
     def distance(self, a: int, b: int) -> int:
         """The rank of the least scope that holds both blocks."""

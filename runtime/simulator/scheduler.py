@@ -29,6 +29,7 @@ from tracer.ir import Node, Storage
 
 EAGER = 0.5         # with a seed: how often the next blocks start before a round, whether or not anybody needs them
 
+
 def run_warps(program: Program, launch: Launch, blocks: Array, memory: dict[Storage, Memory], layout: Layout, values: Mapping[Node, Any],
               engines: Engines, checks: bool, counts: list[int]) -> list[str]:
     """Run the blocks (whole clusters). Returns notes."""
@@ -55,8 +56,8 @@ class Scheduler:
         clusters = clusters_of(blocks.tolist(), self.launch)
         while True:
             if self.engines.random is not None and self.engines.random.random() < EAGER:
-                for numbers in islice(clusters, 1):
-                    self._start(numbers)
+                for early in islice(clusters, 1):
+                    self._start(early)
             if not self._round():
                 if self.running and self.engines.land_one():
                     continue
