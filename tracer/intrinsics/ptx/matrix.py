@@ -45,7 +45,7 @@ for _group in _mma_groups():
          since=_one.since, computes=True)
 
 
-form(ins.CVT_PACK, "cvt.rn [relu] <type=f16x2|bf16x2> f32", "d:b32, a:f32, b:f32", computes=True)
+form(ins.CVT_PACK, "cvt.rn [relu] <type=f16x2|bf16x2> f32", "d:type, a:f32, b:f32", computes=True)
 
 
 # ---- wgmma

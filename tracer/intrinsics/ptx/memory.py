@@ -14,7 +14,7 @@ _L1 = "[L1=L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L
 _HINT = "[cache_hint=L2::cache_hint]"
 _POLICY = "policy:u64 if cache_hint"
 _TYPES = "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"
-_NEWER = {"cluster": "sm_90", "shared::cluster": "sm_90", "shared::cta": "sm_90", "L2::cache_hint": "sm_80", "L2::256B": "sm_80"}
+_NEWER = {"cluster": "sm_90", "shared::cluster": "sm_90", "L2::cache_hint": "sm_80", "L2::256B": "sm_80"}
 
 
 def _ordered(*strong: str) -> Callable[[Modifiers, Callable[[str], None]], None]:
@@ -25,6 +25,10 @@ def _ordered(*strong: str) -> Callable[[Modifiers, Callable[[str], None]], None]
             fail(f"a scope (.cta, .cluster, .gpu, .sys) is written with {' and '.join(f'.{s}' for s in strong)}, and only there")
         if modifiers.get("nc") and (modifiers.get("space") != "global" or sem is not None):
             fail(".nc is for a weak load of global memory")
+        if modifiers.get("nc") and modifiers.get("cop") in ("lu", "cv"):
+            fail(f".nc goes with .ca, .cg or .cs, not with .{modifiers['cop']}")
+        if sem == "volatile" and ("L1" in modifiers or "cache_hint" in modifiers):
+            fail("a volatile access takes no hints on L1 and L2")
         if modifiers.get("cop") and (sem not in (None, "weak") or "L1" in modifiers):
             fail(f"the cache operator .{modifiers['cop']} stands for itself: without an order and without .L1::")
         if (vec := modifiers.get("vec")) and vec * BITS[modifiers["type"]] > 128:

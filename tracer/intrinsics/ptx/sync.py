@@ -41,7 +41,7 @@ def numbered(modifiers: Modifiers, fail: Callable[[str], None]) -> None:
         fail(f"a barrier counts whole warps, a multiple of 32 threads, not {threads}")
 
 
-_REMOTE = {"shared::cluster": "sm_90", "shared::cta": "sm_90", "cluster": "sm_90", "relaxed": "sm_90", "release": "sm_90", "acquire": "sm_90"}
+_REMOTE = {"cluster": "sm_90", "relaxed": "sm_90"}
 form(ins.MBARRIER_INIT, f"mbarrier.init {_OWN} (b64)", "[bar], count:u32", newer=_REMOTE, check=_counted)
 form(ins.MBARRIER_INVAL, f"mbarrier.inval {_OWN} (b64)", "[bar]", newer=_REMOTE)
 form(ins.MBARRIER_EXPECT_TX, f"mbarrier.expect_tx {_RELAXED} {_ANY} (b64)", "[bar], tx:u32", check=_counted)
@@ -66,7 +66,7 @@ form(ins.MBARRIER_PENDING_COUNT, "mbarrier.pending_count (b64)", "count:u32, sta
 
 # ---- fences
 
-form(ins.FENCE, f"fence <sem=sc|acq_rel|acquire|release> <scope={_SCOPES}>", newer={"cluster": "sm_90", "acquire": "sm_90", "release": "sm_90"})
+form(ins.FENCE, f"fence <sem=sc|acq_rel|acquire|release> <scope={_SCOPES}>", newer={"cluster": "sm_90"})
 form(ins.FENCE, "fence <sem=acquire> <sync_restrict=sync_restrict::shared::cluster> <scope=cluster>", since="sm_90")
 form(ins.FENCE, "fence <sem=release> <sync_restrict=sync_restrict::shared::cta> <scope=cluster>", since="sm_90")
 form(ins.FENCE_MBARRIER_INIT, "fence.mbarrier_init <sem=release> <scope=cluster>")
