@@ -16,7 +16,7 @@ from tracer.dtypes import DType, dtype
 from tracer.ir import Function, Node, Parameter, Region
 
 INT32, INT64 = dtype("int32"), dtype("int64")
-_INDEX_LEAVES = frozenset({ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.EXTENT, ops.SCALAR, ops.LOOP_VAR})
+_INDEX_LEAVES = frozenset({ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.EXTENT, ops.SCALAR})
 _RELATIONS = frozenset({ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE})
 
 
@@ -31,6 +31,8 @@ class _Widening:
         self.made: dict[Node, Node] = {}
         self.narrowed: list[Node] = []
         self.index_atoms = {symbol for symbol, node in function.atoms.items() if node.op in _INDEX_LEAVES}
+        for region in (function.host, function.device):
+            self._add_loops(region)
         self.is_wide = {node for node in self._all_nodes() if self._is_index(node)}
 
     def run(self) -> Function:
@@ -48,6 +50,15 @@ class _Widening:
         new.overflowing = {self.node(node): needed for node, needed in old.overflowing.items()}
         return new
 
+    def _add_loops(self, region: Region) -> None:
+        """The variable of a loop from index to index is one; that of a loop over a range of data is data."""
+        for node in region.walk():
+            if node.op is ops.FOR:
+                ends = [symbol for operand in node.operands if operand.sym is not None for symbol in si.free_symbols(operand.sym)]
+                variable = node.regions[0].arguments[0].sym
+                if variable is not None and all(symbol in self.index_atoms for symbol in ends):
+                    self.index_atoms.add(variable)
+
     def _all_nodes(self) -> Iterable[Node]:
         for region in (self.old.host, self.old.device):
             for node in region.walk():
@@ -61,7 +72,7 @@ class _Widening:
         if node.dtype is not INT32 or node.sym is None or node.op is ops.SCOPE_ID or node.op is ops.CONST:
             return False
         own = self.old.atoms.get(node.sym) is node
-        if own and node.op not in (ops.EXTENT, ops.LOOP_VAR):
+        if own and not (node.op is ops.EXTENT or (node.op is ops.LOOP_VAR and node.sym in self.index_atoms)):
             return False
         return all(symbol in self.index_atoms for symbol in si.free_symbols(node.sym))
 
@@ -116,7 +127,7 @@ class _Widening:
         """Whether an operand of a comparison means the same in 64 bits: an int32 that a thread counts up in would have wrapped."""
         if operand in self.is_wide or operand.op in (ops.CONST, ops.SCOPE_ID) or operand.dtype is not INT32:
             return True
-        return operand.op in _INDEX_LEAVES or (operand.op is ops.LOAD and not operand.attrs["buffer"].cell)
+        return operand.op in _INDEX_LEAVES or operand.op is ops.LOOP_VAR or (operand.op is ops.LOAD and not operand.attrs["buffer"].cell)
 
     def _widen(self, operand: Node, user: Node, region: Region) -> Node:
         if operand.dtype is not INT32 or operand in self.is_wide:

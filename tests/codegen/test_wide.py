@@ -1,5 +1,7 @@
 """Builds with 64-bit indices: the same results, compiled without a warning, right beyond 2**31 elements, and data that keeps its type."""
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import runtime
 from codegen.verify import verify
 from tests.kernels import CASES
 from tests.nvcc import cubin, needs_nvcc, one_unit
+from tests.property.random_kernels import BUFFERS, Program, same
 from tests.runtime.kernels import ALL
 from tests.test_kernels import assert_close
 from tracer import T, trace
@@ -25,6 +28,18 @@ def test_a_wide_build_gives_numpys_result(case):
     verify(wide.function)
     wide(*inputs, output, *case.scalars)
     assert_close(output, expected, case.tolerance)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_kernels_compute_the_same(seed):
+    program = Program.draw(Random(seed))
+    expected = program.expected()
+    arrays = {name: data.copy() for name, data in program.arrays.items()}
+    wide = program.kernel().wide
+    verify(wide.function)
+    wide(*[arrays[name] for name in BUFFERS])
+    for name in BUFFERS:
+        assert same(arrays[name], expected[name]).all(), name
 
 
 @needs_nvcc
