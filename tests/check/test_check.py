@@ -13,9 +13,11 @@ import pytest
 from codegen.check import OPEN, SAFE, WRONG, Check
 from examples import block_sum, matmul, softmax, transpose
 from tests.kernels import CASES, Case
+from tests.property import random_kernels
 from tests.property.random_kernels import Program
 from tests.sanitizer import arithmetic, bounds, flags, races, synchronisation  # noqa: F401  (they fill the corpus)
 from tests.sanitizer.corpus import CORPUS, Planted
+from tests.sanitizer.test_random_kernels import Racing, planted
 from tests.simulator.test_checks import at
 from tracer import T, trace
 from tracer.errors import DataRaceError, SameValueRaceError, TraceError
@@ -300,6 +302,14 @@ def test_costs_are_those_of_the_run(case: Case) -> None:
 def test_random_kernels_are_not_accused() -> None:
     for seed in range(60):
         assert Program.draw(Random(seed)).kernel().check().wrong == ()
+
+
+def test_no_planted_race_of_a_random_kernel_is_called_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_kernels, "Recorded", Racing)
+    for seed in range(60):
+        program, buffer = planted(seed)
+        verdicts = [f.verdict for f in program.kernel().check().findings if f.subject == "race" and f" of {buffer}[" in f.what]
+        assert OPEN in verdicts or WRONG in verdicts, seed
 
 
 # ---- texts -------------------------------------------------------------------------------------------------------------
