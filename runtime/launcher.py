@@ -56,7 +56,7 @@ def call(kernel: Any, args: Sequence[Any], stream: Any = None, using: Executable
 
 def simulate(kernel: Any, *args: Any, checks: bool | Checks = True, grid: Sequence[int] | None = None, observers: Sequence[Any] = (),
              seed: int | None = None) -> Any:
-    """Run `kernel` on the simulator and return its report, profile included (`runtime.Report`).
+    """Run `kernel` on the simulator and return its report, profile included (`runtime.simulator.report`).
 
     * `grid`: run a sample of so many blocks along each axis, evenly spread over the launch's own grid; the report says so.
     * `observers` (`runtime.simulator.events`) are told of everything that happens; `checks` says what is looked for (`runtime.Checks`).
