@@ -107,6 +107,8 @@ BROKEN = [
     ("hopper", "(BM * BK * 2 // 16) + 2 * i)", "(BM * BK * 2 // 16) + 8 * i)", errors.DescriptorError,
      "A: the descriptor starts at shared address 0x80, 1 row(s) of 128 bytes into a pattern of the 128B swizzle", "wgmma.mma_async"),
     ("hopper", "    ring.init()\n", "", errors.MBarrierError, "is no mbarrier", ""),
+    # a block that ends while others still tell it something
+    ("hopper", "    T.cuda.cluster_sync()         ", "    #", errors.ClusterError, "which may have ended by then", "empty.arrive"),
     # tensor memory
     ("blackwell", "            T.ptx.tcgen05.wait__ld.sync.aligned()\n", "", errors.AsyncError,
      "is still writing; wait first (tcgen05.wait::ld)", "C.vstore"),
