@@ -63,9 +63,25 @@ def driver_function(name: str) -> int:
     return int(address)
 
 
+# What is behind the commonest errors, and what to do.
+_ADVICE = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel that was enqueued before accessed memory that is not there, and the context is lost; run it on "
+                                  "NumPy arrays, and the simulator says where",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel that was enqueued before made a misaligned access, and the context is lost; run it on NumPy "
+                                     "arrays, and the simulator says where",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel that was enqueued before executed an instruction with operands that it does not take, and "
+                                      "the context is lost; run it on NumPy arrays, and the simulator says where",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "the code was compiled for another architecture",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block takes more registers than a multiprocessor has; take fewer threads, or set "
+                                          "tirx.launch_bounds_min_blocks_per_sm",
+    "CUDA_ERROR_OUT_OF_MEMORY": "the GPU's memory is used up",
+}
+
+
 def named(status: Any) -> str:
-    """A status of the driver in its words: `CUDA_ERROR_INVALID_VALUE`."""
-    return str(getattr(status, "name", status))
+    """A status of the driver in its words, with advice where there is some: `CUDA_ERROR_INVALID_VALUE`."""
+    name = str(getattr(status, "name", status))
+    return f"{name} ({_ADVICE[name]})" if name in _ADVICE else name
 
 
 def check_process() -> None:

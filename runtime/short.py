@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,14 +65,13 @@ def _candidates() -> Iterator[Path | str]:
         if problem:
             yield problem
             return
-        try:
+        with suppress(OSError):
             kept.parent.mkdir(parents=True, exist_ok=True)
             beside = kept.with_suffix(f".{os.getpid()}.tmp")
             shutil.copyfile(built, beside)
             os.replace(beside, kept)
             yield kept
-        except OSError:
-            yield built
+        yield built         # the cache cannot be written, or nothing in it can be run
 
 
 def build(target: Path) -> str:

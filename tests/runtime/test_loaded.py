@@ -126,14 +126,16 @@ def test_a_launch_that_the_driver_refuses(fake, kernel):
     with pytest.raises(LaunchError) as caught:
         launch(kernel, traits=Traits(programmatic=True))
     assert str(caught.value) == ("k with grid (4, 1, 1), block (256, 1, 1) and 0 bytes of dynamic shared memory, programmatic dependent launch: "
-                                 "cuLaunchKernelEx failed: CUDA_ERROR_ILLEGAL_ADDRESS")
+                                 "cuLaunchKernelEx failed: CUDA_ERROR_ILLEGAL_ADDRESS (a kernel that was enqueued before accessed memory that is "
+                                 "not there, and the context is lost; run it on NumPy arrays, and the simulator says where)")
 
 
 def test_code_of_another_architecture(fake):
     fake.answers["cuModuleLoadData"] = Status("CUDA_ERROR_NO_BINARY_FOR_GPU")
     with pytest.raises(LaunchError) as caught:
         Loaded(SimpleNamespace(ordinal=0, arch="sm_90a"), b"", "k")
-    assert str(caught.value) == "k cannot be loaded on cuda:0, an sm_90a: cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU"
+    assert str(caught.value) == ("k cannot be loaded on cuda:0, an sm_90a: cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (the code was "
+                                 "compiled for another architecture)")
 
 
 def test_a_function_of_the_driver(fake):
