@@ -103,7 +103,7 @@ LD = _row("ptx.ld", "*d:out src:read ?policy", _ACTS, "9.7.9.8 ld")
 ST = _row("ptx.st", "dst:write *value ?policy", _ACTS, "9.7.9.11 st")
 RED = _row("ptx.red", "dst:update *value ?policy", _ACTS, "9.7.13.6 red")
 ATOM = _row("ptx.atom", "*d:out dst:update ?compare *value ?policy", _ACTS, "9.7.13.5 atom")
-PREFETCH = _row("ptx.prefetch", "src:address", _ACTS, "9.7.9.15 prefetch")                                        # attrs: space, level
+PREFETCH = _row("ptx.prefetch", "src:read", _ACTS, "9.7.9.15 prefetch")                                        # attrs: space, level
 CREATE_POLICY = _row("ptx.createpolicy", "policy:out ?fraction", _ACTS, "9.7.9.18 createpolicy", "sm_80")         # attrs: primary, secondary
 
 # ---- arithmetic on pairs of float32. attrs: rounding, ftz

@@ -155,7 +155,8 @@ def test_what_an_instruction_writes_is_read_behind_it() -> None:
 
 
 def test_pointers_that_are_only_read_stay_const() -> None:
-    kernel = kernel_with(lambda m: T.ptx["cp.async.ca.shared.global"](m.tile.ptr_to([m.tx]), m.A.ptr_to([m.tx]), 4))
+    kernel = kernel_with(lambda m: (T.ptx.prefetch.global_.L2(m.A.ptr_to([0])),
+                                    T.ptx["cp.async.ca.shared.global"](m.tile.ptr_to([m.tx]), m.A.ptr_to([m.tx]), 4)))
     assert "(const float* __restrict__ A_ptr)" in kernel.cuda_source()
     kernel = kernel_with(lambda m: (T.ptx["cp.async.ca.shared.global"](m.tile.ptr_to([m.tx]), m.A.ptr_to([m.tx]), 4),
                                     T.ptx.st.global_.f32(m.A.ptr_to([m.tx]), m.f[0])))
