@@ -62,16 +62,19 @@ def complete(agent: Agent, frame: Frame, node: Node) -> None:
     rows = np.flatnonzero(here.any(axis=1) & missing.any(axis=1))
     if len(rows):
         row = rows[0]
-        raise BarrierDivergenceError(
-            f"{node.op.name}: threads of block {agent.block_text(row)} wait for others that do not come\n"
-            f"  waiting: {runs(here[row])}\n  not there: {runs(missing[row])}{parted(agent)}{line(node)}"
-        )
+        raise absent(node, agent.block_text(int(row)), here[row], missing[row], agent)
     if agent.observers:
         numbers = agent.numbers(frame)
         for block in np.split(numbers, np.flatnonzero(np.diff(numbers // agent.threads)) + 1):
             for observer in agent.observers:
                 observer.join(block, node)
     agent.notes.append(early(node))
+
+
+def absent(node: Node, block: str, here: Array, missing: Array, agent: Agent) -> BarrierDivergenceError:
+    """The error of a barrier of the whole block that some of its threads do not reach; `agent` is one that waits."""
+    return BarrierDivergenceError(f"{node.op.name}: threads of block {block} wait for others that do not come\n"
+                                  f"  waiting: {runs(here)}\n  not there: {runs(missing)}{parted(agent)}{line(node)}")
 
 
 def parted(agent: Agent) -> str:
@@ -123,11 +126,25 @@ class NamedBarrier:
                 for threads in self.waiting:
                     observer.acquire(threads, self.key, node, "cta")
         if self.expected is None and len(self.arrived) < len(self.block.agents):
-            next(iter(self.arrived)).notes.append(early(node))
+            self._without(node)
         self.result = np.concatenate(self.flags) if self.flags else None
         self.arrived, self.waiting, self.flags, self.expected, self.passed = {}, [], [], None, False
         self.round += 1
         engines.changes += 1
+
+    def _without(self, node: Node) -> None:
+        """Some warps have ended: by a return, which is worth a note; or they went past this barrier, which CUDA leaves undefined."""
+        first = next(iter(self.arrived))
+        here, missing = (np.zeros(self.block.launch.threads, np.bool_) for _ in range(2))
+        for agent in self.block.agents:
+            lanes = slice(agent.first, agent.first + agent.threads)
+            if agent in self.arrived:
+                here[lanes] = True
+            else:
+                missing[lanes] = True if agent.returned is None else ~agent.returned
+        if node.op is op.CTA_SYNC and missing.any():
+            raise absent(node, self.block.launch.block_text(self.block.number), here, missing, first)
+        first.notes.append(early(node))
 
     def text(self) -> str:
         counted = f"{len(self.arrived) * WARP} of {self.expected} threads" if self.expected is not None else \

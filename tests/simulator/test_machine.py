@@ -197,6 +197,21 @@ def test_counts_that_differ_arrivals_twice_and_wrong_numbers() -> None:
         "ptx.bar.sync: the barrier differs between the threads of a warp: 0, 1\n  in block (0, 0, 0), warp 0\n  at test_machine.py")
 
 
+def test_a_cta_sync_that_some_warps_go_past() -> None:
+    """As in lockstep: they end without having returned."""
+    @trace
+    def k(A: T.Buffer((128,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([128])
+        T.ptx.bar.sync(1, 128)
+        with T.If(tx < 64):
+            T.cuda.cta_sync()
+
+    assert fails(BarrierDivergenceError, k, np.zeros(128, np.int32)) == (
+        "cuda.cta_sync: threads of block (0, 0, 0) wait for others that do not come\n  waiting: 0-63\n  not there: 64-127\n"
+        "  at +5")
+
+
 def test_cta_sync_on_two_lines() -> None:
     @trace
     def k(A: T.Buffer((64,), "int32")) -> None:
