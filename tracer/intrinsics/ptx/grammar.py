@@ -177,14 +177,6 @@ class Form:
         """What the instruction made of `words` asks of the architecture."""
         return tuple(dict.fromkeys([self.since, *(self.newer[w] for w in words if w in self.newer)]))
 
-    @property
-    def opcode(self) -> str:
-        """The words that must be there from the start, for messages."""
-        return ".".join(slot.choices[0] for slot in self.slots[:self._plain()])
-
-    def _plain(self) -> int:
-        return next((i for i, slot in enumerate(self.slots) if slot.name or slot.added), len(self.slots))
-
 
 FORMS: list[Form] = []
 
