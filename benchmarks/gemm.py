@@ -14,8 +14,8 @@ from typing import Any
 from examples.hopper_gemm import gemm
 
 SIZES = [(4096, 4096, 4096), (8192, 8192, 8192), (2048, 2048, 2048), (4096, 14336, 4096)]
-CONFIGURATIONS: list[dict[str, int]] = [{}, {"STAGES": 3, "SLABS": 4}, {"SLABS": 1}, {"GROUP": 4}, {"GROUP": 16}, {"BLOCKS": 128}, {"CLUSTER": 1},
-                                         {"BN": 192}, {"BN": 128, "STAGES": 6}]
+CONFIGURATIONS: list[dict[str, int]] = [{}, {"GROUP": 8}, {"GROUP": 4}, {"SLABS": 1}, {"STAGES": 3, "SLABS": 4}, {"BLOCKS": 128}, {"CLUSTER": 1},
+                                         {"BN": 128, "STAGES": 6}]
 L2_BYTES = 50 << 20
 
 

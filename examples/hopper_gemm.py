@@ -24,7 +24,7 @@ BM, BK = 64 * WORKERS, 64       # 64 bfloat16 are a row of the 128-byte swizzle
 @trace
 def gemm(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.Buffer((M, N), "bfloat16"), *,  # noqa: F821
          M: T.constexpr, N: T.constexpr, K: T.constexpr, BN: T.constexpr = 256, STAGES: T.constexpr = 4, CLUSTER: T.constexpr = 2,
-         GROUP: T.constexpr = 8, SLABS: T.constexpr = 2, BLOCKS: T.constexpr = 132):
+         GROUP: T.constexpr = 16, SLABS: T.constexpr = 2, BLOCKS: T.constexpr = 132):
     """GROUP: tiles in a band (see `tile_of`). SLABS: of 64 columns, that C's tile goes out through. BLOCKS: how many run at a time."""
     assert M % (BM * CLUSTER) == N % BN == K % BK == BN % 64 == 0, "whole tiles"
     part, steps = BN // CLUSTER, K // BK                # rows of B that one block of a cluster loads; tiles along K
