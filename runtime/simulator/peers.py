@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.simulator.clocks import ACTOR, LAST_TIME, NOTHING, TIME_BITS, union
+from runtime.simulator.knowledge import ACTOR, LAST_TIME, NOTHING, TIME_BITS, union
 from runtime.simulator.memory import Memory
 from runtime.simulator.race_text import Accused, access_text, three
 from tracer.errors import ClusterError
 
 if TYPE_CHECKING:
-    from runtime.simulator.races import Case, Races
+    from runtime.simulator.race_cases import Case
+    from runtime.simulator.races import Races
 
 CURE = "its blocks must wait for each other before they {}, as with T.cuda.cluster_sync()"
 
@@ -25,16 +26,21 @@ class Peers:
     def __init__(self, races: Races) -> None:
         self.races = races
         self.met: set[int] = set()      # rows of blocks that have passed a barrier of the cluster: all peers have begun
+        self.doubt: ClusterError | None = None      # raised at the end: a store of the peer may come that makes it a race
 
     def begun(self, case: Case) -> None:
-        """Raise ClusterError where an access reaches a block of which its thread has not heard."""
+        """Whether an access reaches a block of which its thread has not heard."""
+        if self.doubt is not None:
+            return
         memory, order = case.touch.memory, self.races.order
         own = self.races.rows(case.slots)
         row = self._first_row(int(own[0])) + case.units * case.shadow.unit // memory.pitch
         for k in np.flatnonzero(row != own).tolist():
             known = case.actor.known if case.actor is not None else order.extra.get(int(case.slots[k]), NOTHING)
             if int(own[k]) not in self.met and int(row[k]) not in known.rows:
-                self._fail(int(case.stamps[k]), int(row[k]), memory, case.shadow.byte(int(case.units[k])), "which may not have begun yet", "use it")
+                self.doubt = self._error(int(case.stamps[k]), int(row[k]), memory, case.shadow.byte(int(case.units[k])),
+                                         "which may not have begun yet", "use it")
+                return
 
     def left(self, row: int, memory: Memory, start: int, size: int) -> None:
         """The block of `row` has ended; `size` bytes from `start` were its own."""
@@ -48,8 +54,8 @@ class Peers:
             touched = np.flatnonzero(stamps)
             who, when = (stamps[touched] >> TIME_BITS) - 1, stamps[touched] & LAST_TIME
             for k in np.flatnonzero((self.races.rows(who) != row) & ~order.within(who, when, known) & ~order.within(who, when, over)).tolist():
-                self._fail(int(stamps[touched[k]]), row, memory, shadow.byte(int(units[touched[k]])),
-                           "which may have ended by then, as nothing orders the access before its end", "end")
+                raise self._error(int(stamps[touched[k]]), row, memory, shadow.byte(int(units[touched[k]])),
+                                  "which may have ended by then, as nothing orders the access before its end", "end")
 
     def _first_row(self, row: int) -> int:
         """The row of the block of rank 0 in the cluster of this one."""
@@ -58,13 +64,18 @@ class Peers:
             row -= 1
         return row
 
-    def _fail(self, stamp: int, row: int, memory: Memory, byte: int, why: str, until: str) -> None:
+    def end(self) -> None:
+        if self.doubt is not None:
+            raise self.doubt
+
+    def _error(self, stamp: int, row: int, memory: Memory, byte: int, why: str, until: str) -> ClusterError:
         """`stamp` of an access, which touches the `byte` of the block of `row`."""
         grid, event, who = self.races.grid, self.races.events[stamp & LAST_TIME], (stamp >> TIME_BITS) - 1
         assert event.node is not None
         by = Accused(event.node, event.buffer, event.kind, self.races.place(who), who >= ACTOR, None)
         of = three(int(self.races.blocks[row]), grid.grid)
-        raise ClusterError(f"{event.node.op.name}: shared memory of block {of}, {why}: {CURE.format(until)}\n  {access_text(grid, memory, byte, by)}")
+        return ClusterError(f"{event.node.op.name}: shared memory of block {of}, {why}: {CURE.format(until)}\n"
+                            f"  {access_text(grid, memory, byte, by)}")
 
 
 def meets_cluster(key: object) -> bool:

@@ -15,17 +15,19 @@ import numpy as np
 
 from codegen.lowered import DeviceHalf
 from runtime.simulator.checks import Checks
-from runtime.simulator.clocks import ACTOR, LAST_TIME, RANK, TIME_BITS, WARP, Actor, Order
+from runtime.simulator.clocks import Order
 from runtime.simulator.elements import Known
 from runtime.simulator.events import AsyncOperation, Observer, Touch
 from runtime.simulator.frames import Array
+from runtime.simulator.knowledge import ACTOR, LAST_TIME, RANK, TIME_BITS, WARP, Actor
 from runtime.simulator.memory import Memory
 from runtime.simulator.peers import Peers, meets_cluster
 from runtime.simulator.polling import needs_warps
-from runtime.simulator.race_text import Accused, Grid, describe
+from runtime.simulator.race_cases import Case, Event, as_actor
+from runtime.simulator.race_findings import finding
+from runtime.simulator.race_text import Grid
 from runtime.simulator.shadow import Kind, Shadow
 from tracer import operations as op
-from tracer.errors import DataRaceError, SameValueRaceError
 from tracer.ir import Buffer, Node, Storage
 from tracer.operations import Effect
 
@@ -115,7 +117,7 @@ class Races(Observer):
         actor = self.order.actors.get(touch.actor) if touch.actor is not None else None
         slots, marks = self._slots(touch.threads)
         if actor is not None:
-            slots, marks = _as_actor(actor, slots)
+            slots, marks = as_actor(actor, slots)
         now = self.order.tick()
         strong, rank = touch.kind == "atomic" or bool(touch.order), RANK[touch.scope]
         self.events.append(Event(touch.node, touch.buffer, touch.kind, touch.proxy, strong, rank))
@@ -145,6 +147,10 @@ class Races(Observer):
             if shadow.narrow and not shadow.kind.one_block:
                 self._check_scopes(case, rule, rank)
             self._flags(touch, actor, rank)
+
+    def end(self) -> None:
+        if self.peers is not None:
+            self.peers.end()
 
     def notes(self) -> list[str]:
         return list(self.noted.values())
@@ -247,91 +253,16 @@ class Races(Observer):
         for place in np.unique(places).tolist():
             order.flag(slots[places == place], (id(touch.memory), place), touch.kind != "store", touch.kind != "load", touch.order, rank)
 
-    # ---- findings -----------------------------------------------------------------------------------------------------------
-
     def _report(self, case: Case, before: Array, at: Array, bad: Array, within: bool = False) -> None:
         """Raise for the first of the pairs `bad`: stamps `before` against our accesses `at`."""
-        touch = case.touch
-        earlier = before[bad] & LAST_TIME
-        stores = np.array([touch.kind == "store" and (within or self.events[t].kind == "store") for t in earlier.tolist()], np.bool_)
-        same = np.zeros(len(bad), np.bool_)
-        if stores.any() and touch.values is not None:
-            same[stores] = self._same_values(case, at[bad[stores]], before[bad[stores]], within)
-        if same.all() and not self.checks.same_value_writes:
-            return
-        first = int(bad[np.argmin(same)])
-        mine, stamp = int(at[first]), int(before[first])
-        event = self.events[stamp & LAST_TIME]
-        node = event.node
-        assert node is not None
-        who = (stamp >> TIME_BITS) - 1
-        unit = int(case.units[mine])
-        byte = case.shadow.byte(unit)
-        other = np.flatnonzero((case.units == unit) & (case.stamps == stamp))
-        theirs = self._written(case, int(other[-1])) if within else None
-        buffer = touch.buffer or event.buffer
-        first_access = Accused(node, event.buffer, event.kind, self.place(who), who >= ACTOR, theirs)
-        second = Accused(touch.node, touch.buffer, touch.kind, self.place(int(case.slots[mine])), case.actor is not None, self._written(case, mine))
-        error = SameValueRaceError if bool(same.all()) else DataRaceError
-        why = "statement" if within else self._why(case, who, event, stamp & LAST_TIME, mine)
-        text = describe(self.grid, touch.memory, byte, first_access, second, why, bool(same.all()))
-        raise error(text, buffer, (node.location, touch.node.location))
+        error = finding(self, case, before, at, bad, within)
+        if error is not None:
+            raise error
 
     def place(self, slot: int) -> tuple[int, int]:
         """The linear numbers of a block and of a thread in it, also of the thread that issued an operation."""
-        slot = self.order.issuer_of(slot)
-        row, thread = divmod(slot, self.threads)
+        row, thread = divmod(self.order.issuer_of(slot), self.threads)
         return int(self.blocks[row]), thread
-
-    def _written(self, case: Case, mine: int) -> bytes | None:
-        """The bytes that our access stores, as far as they are known: those of the element that holds the unit."""
-        values = case.touch.values
-        if values is None or case.touch.kind == "load":
-            return None
-        flat = np.ascontiguousarray(values).reshape(-1)
-        per = len(case.units) * case.shadow.unit // max(1, flat.size)       # bytes each
-        if per != flat.itemsize:
-            return None
-        element = mine * case.shadow.unit // per
-        return bytes(flat[element:element + 1].tobytes())
-
-    def _same_values(self, case: Case, mine: Array, before: Array, within: bool) -> Array:
-        """Do our stores `mine` leave what is there, or, `within` a statement, what the thread that won stores?"""
-        values = np.ascontiguousarray(case.touch.values)
-        raw = values.reshape(-1).view(np.uint8)
-        unit = case.shadow.unit
-        if raw.size != len(case.units) * unit:
-            return np.zeros(len(mine), np.bool_)
-        ours = raw.reshape(-1, unit)
-        if within:
-            winner = np.zeros(case.shadow.count, np.int64)
-            winner[case.units] = np.arange(len(case.units))     # the last one, as when the stamps were stored
-            theirs = ours[winner[case.units[mine]]]
-        else:
-            cells = case.touch.memory.cells.view(np.uint8).reshape(-1)
-            starts = np.array([case.shadow.byte(u) for u in case.units[mine].tolist()])
-            theirs = cells[starts[:, None] + np.arange(unit)]
-        return np.asarray((ours[mine] == theirs).all(axis=1))
-
-    def _why(self, case: Case, who: int, event: Event, when: int, mine: int) -> str:
-        """Which reason holds: a key of `race_text.REASONS`."""
-        own = int(case.slots[mine])
-        if who >= ACTOR:
-            return "async"
-        if case.actor is not None:
-            own = int(case.actor.issuers[own - case.actor.first])       # what is missing is order before the issue
-            if case.touch.proxy == "async" and (who == own or self.order.within(np.array([who]), np.array([when]), case.actor.known)[0]):
-                return "proxy"
-        strong = event.strong, case.strong
-        row, own_row = who // self.threads, own // self.threads
-        if all(strong):
-            return "scope"
-        if row == own_row:
-            same_warp = who % self.threads // WARP == own % self.threads // WARP
-            return "atomic" if any(strong) else "warp" if same_warp else "block"
-        if (row, own_row) in self.order.out_of_reach:
-            return "unreached"
-        return "atomic grid" if any(strong) else "cluster" if self.order.distance(row, own_row) == 1 else "grid"
 
     # ---- order --------------------------------------------------------------------------------------------------------------
 
@@ -373,37 +304,5 @@ class Races(Observer):
         self.events += [Event(node, None, "", "", False, 0)] * (self.order.now - before)
 
 
-class Event(NamedTuple):
-    """What happened at one time; `strong` and `rank` (of the scope) for accesses."""
-
-    node: Node | None
-    buffer: Buffer | None
-    kind: str
-    proxy: str
-    strong: bool
-    rank: int
-
-
-class Case(NamedTuple):
-    """One access, spread over its units: the slot and stamp of who touches each."""
-
-    touch: Touch
-    strong: bool
-    shadow: Shadow
-    units: Array
-    slots: Array
-    stamps: Array
-    actor: Actor | None
-
-
 def _sums_floats(touch: Touch) -> bool:
     return touch.node.op.name.endswith("_add") and touch.buffer is not None and touch.buffer.dtype.is_float
-
-
-def _as_actor(actor: Actor, slots: Array) -> tuple[Array, Array]:
-    """The numbers under which an operation's rows touch memory: one for each of its issuers, or the first for all."""
-    if len(slots) == len(actor.issuers):
-        numbers = actor.first + np.arange(len(slots))
-    else:
-        numbers = np.full(len(slots), actor.first)
-    return numbers, numbers + 1 << TIME_BITS

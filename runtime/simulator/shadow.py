@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runtime.simulator.clocks import TIME_BITS
 from runtime.simulator.frames import Array
+from runtime.simulator.knowledge import TIME_BITS
 
 PAGE = 1 << 12                  # units
 LARGEST_FLAT = 1 << 27          # bytes; memories of more are followed byte by byte, with stamps only for the pages that are touched
