@@ -177,9 +177,11 @@ def _wait_group(c: Compiler, node: Node) -> tuple[Run, bool]:
             finish(agent, members, node)
             return
         for member in members:
-            agent.engines.read(member.operation)
-            if member.operation.reading is not None:
-                tell_waited(agent, member, node, member.operation.reading)
+            if not member.read:
+                member.read = True
+                agent.engines.read(member.operation)
+                if member.operation.reading is not None:
+                    tell_waited(agent, member, node, member.operation.reading)
 
     return run, False
 

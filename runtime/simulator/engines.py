@@ -100,15 +100,16 @@ class Engines:
 @dataclass(slots=True)
 class Member:
     """An operation in a group, for the `lanes` of the agent that issued it: the `group` of each lane, -1 before it is committed, and whether
-    its end is `told` otherwise, by an mbarrier."""
+    its end is `told` otherwise, by an mbarrier. `read`: that the lanes have waited for its reading."""
 
     operation: AsyncOperation
     lanes: Array
     group: Array
     told: Array
+    read: bool = False
 
     def part(self, which: Array) -> Member:
-        return Member(self.operation, self.lanes[which], self.group[which], self.told[which])
+        return self if which.all() else Member(self.operation, self.lanes[which], self.group[which], self.told[which], self.read)
 
 
 @dataclass(slots=True)
