@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from codegen.host import Ready
@@ -20,12 +21,36 @@ Key = tuple[Any, ...]
 
 
 class Launch(NamedTuple):
-    """A launch that has passed: where, with the driver's configuration of it, what, and how its parameters lie."""
+    """A launch made ready: where, with the driver's configuration of it, what, and how its parameters lie."""
 
     device: int
     config: Any
     function: Any
     packing: Packing
+
+
+class EncodedMap(NamedTuple):
+    """One tensor map of a call: the address of its array, and the map for any address."""
+
+    address: int
+    encode: Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A call that has passed every check and was launched on `stream`, which the caller has `named` or not.
+
+    `known` are the values of `known_nodes`, `parameters` the bytes that the driver got, `maps` the tensor maps among them in order; `ready`
+    makes the launch ready for calls like it.
+    """
+
+    args: Sequence[Any]
+    known: Sequence[Any]
+    parameters: bytes
+    maps: Sequence[EncodedMap]
+    stream: int
+    named: bool
+    ready: Callable[[], Launch]
 
 
 class Form:
@@ -49,19 +74,21 @@ class Forms:
         self.ready = ready
         self.idle: list[Form] = []
 
-    def learn(self, args: Sequence[Any], known: Sequence[Any], stream: int, launch: Callable[[], Launch]) -> None:
-        """Keep the form of a call on `stream` that has passed, unless one like it is idle: then the call went the long way for another reason."""
-        tensors = tuple(args[i] for i in self.ready.tensors)
-        fixed = tuple(known[i] for i in self.ready.fixed)
+    def learn(self, passed: Passed) -> None:
+        """Keep the form of a call, unless one like it is idle: then the call went the long way for another reason."""
+        if passed.named:
+            return      # such calls always do
+        tensors = tuple(passed.args[i] for i in self.ready.tensors)
+        fixed = tuple(passed.known[i] for i in self.ready.fixed)
         key = form_key(tensors, fixed)
         if key is None:
             return
-        key = (*key, stream)
+        key = (*key, passed.stream)
         if any(form.key == key for form in list(self.idle)):
             return
         bytes_ = [reach(tensor) for tensor in tensors]
         room = [end for a, b in self.ready.pairs for end in (-bytes_[a], bytes_[b])]
-        form = Form(key, tensors, fixed, (*(known[i] for i in self.ready.known), *room), stream, launch())
+        form = Form(key, tensors, fixed, (*(passed.known[i] for i in self.ready.known), *room), passed.stream, passed.ready())
         del self.idle[:max(len(self.idle) - MOST + 1, 0)]
         self.idle.append(form)
 

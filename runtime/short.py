@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import runtime.cache
 from codegen.host import ShortForm
 from runtime import arguments
 from runtime.driver import driver_function
-from runtime.forms import MOST, Launch, comparison, current_stream, form_key, reach
+from runtime.forms import MOST, Passed, comparison, current_stream, form_key, reach
 from runtime.parameters import CODES, Packing
 
 SOURCE = Path(__file__).with_name("short.c")
@@ -106,30 +106,18 @@ class Shortcut:
             tuple((place, -1 if k < 0 else offset[k], fixed, ord(CODES[kind])) for place, k, fixed, kind in form.scalars),
             form.pairs, tuple(offset), packing.size, MOST, driver_function("cuLaunchKernelEx"))
 
-    def learn(self, args: Sequence[Any], known: Sequence[Any], filled: bytes, maps: Sequence[EncodedMap], stream: int, named: bool,
-              launch: Callable[[], Launch]) -> None:
-        """Keep the form of a call on `stream` that has passed. `filled` are its parameters; `named` says that the call named its
-        stream; `launch` makes its launch ready.
-        """
-        arrays = tuple(args[place] for place, *_ in self.form.arrays)
-        fixed = tuple(known[i] for i in self.form.fixed)
+    def learn(self, passed: Passed) -> None:
+        """Keep the form of a call, unless it is kept: then the call went the long way for another reason."""
+        arrays = tuple(passed.args[place] for place, *_ in self.form.arrays)
         kind = next((kind for kind in KINDS if kind.takes(arrays)), None)
-        if kind is None:
-            return
-        if self.call.knows(*args, stream=stream) if named else self.call.knows(*args):      # it went the long way for another reason
+        known = self.call.knows(*passed.args, stream=passed.stream) if passed.named else self.call.knows(*passed.args)
+        if kind is None or known:
             return
         same, expected = kind.comparison(arrays)
-        ready = launch()
-        self.call.add(same, expected, kind.exchange(arrays), kind.stream(), ready.device, stream, ready.config.getPtr(),
-                      int(ready.function), filled, fixed, tuple(map(kind.reach, arrays)), tuple(m.encode for m in maps),
-                      tuple(m.address for m in maps), ready)
-
-
-class EncodedMap(NamedTuple):
-    """One tensor map of a call: the address of its array, and the map for any address."""
-
-    address: int
-    encode: Callable[[int], bytes]
+        ready = passed.ready()
+        self.call.add(same, expected, kind.exchange(arrays), kind.stream(), ready.device, passed.stream, ready.config.getPtr(),
+                      int(ready.function), passed.parameters, tuple(passed.known[i] for i in self.form.fixed),
+                      tuple(map(kind.reach, arrays)), tuple(m.encode for m in passed.maps), tuple(m.address for m in passed.maps), ready)
 
 
 # ---- the kinds of arrays that have it --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from codegen.host.shapes import shapes_name, shapes_source
-from runtime.launcher import truncdiv, truncmod
+from runtime.hosting import truncdiv, truncmod
 from tracer.errors import ArgumentTypeError, ArgumentValueError
 from tracer.ir import Parameter
 

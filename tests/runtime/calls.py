@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from codegen.host import LaunchShape
 from runtime.arguments import array_of
-from runtime.launcher import host_function
+from runtime.hosting import host_function
 
 
 class Call(NamedTuple):

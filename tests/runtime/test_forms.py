@@ -8,9 +8,9 @@ import pytest
 
 from codegen import host
 from runtime import forms
-from runtime.forms import Forms, Launch, form_key, reach
-from runtime.launcher import _host_code
-from runtime.parameters import Packing
+from runtime.forms import Forms, Launch, Passed, form_key, reach
+from runtime.gpu import packing_of
+from runtime.hosting import host_code
 from tests.runtime.kernels import ALL, offset, scalars, scale
 from tracer import T, trace
 
@@ -72,16 +72,12 @@ def made(kernel, driver):
     kept.idle = Idle()
     scope = {"forms": kept.idle, "another": kept.another, "current_stream": lambda device: driver.stream, "enqueue": driver.enqueue,
              "SUCCESS": "success", "PackError": struct.error}
-    exec(_host_code(kernel), scope)
+    exec(host_code(kernel), scope)
     return scope[host.again_name(kernel.half)], kept
 
 
-def packing_of(kernel):
-    return Packing([None if a.node is None else a.node.dtype for a in kernel.half.arguments])
-
-
 def learn(kept, kernel, args, known, stream=7):
-    kept.learn(args, known, stream, lambda: Launch(0, f"config on {stream}", "function", packing_of(kernel)))
+    kept.learn(Passed(args, known, b"", (), stream, False, lambda: Launch(0, f"config on {stream}", "function", packing_of(kernel))))
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 
 import runtime
 from codegen.host import LaunchShape
-from runtime import arguments, compiler, device, driver, launcher
+from runtime import arguments, compiler, device, driver
+from runtime import gpu as running
 from runtime.arguments import array_of
 from runtime.compiler import Compiler
 from runtime.executable import Executable
@@ -138,7 +139,7 @@ def gpu(monkeypatch, tmp_path):
     fake = Compiler("fake", "1", (), lambda source, name, options: (b"code for " + options[0].encode(), account.format(name[:-3])))
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setattr(arguments, "array_of", on_gpu)
-    monkeypatch.setattr(launcher, "device", lambda ordinal: {1: recorder}[ordinal])
+    monkeypatch.setattr(running, "device", lambda ordinal: {1: recorder}[ordinal])
     monkeypatch.setattr(compiler, "compiler", lambda: fake)
     scale.memo.clear()
     yield recorder

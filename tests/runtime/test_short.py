@@ -14,7 +14,7 @@ import pytest
 
 from codegen.host import short_form
 from runtime import short
-from runtime.forms import Launch
+from runtime.forms import Launch, Passed
 from runtime.parameters import CODES, TENSOR_MAP, Packing
 from tests.runtime.kernels import ALL, affine, in_place, k, offset, scalars, scale, vectors
 from tracer import T, trace
@@ -84,7 +84,8 @@ def learn(made, monkeypatch, args, known, values, stream=7, current=None, named=
                       lambda: current or (lambda device: stream), lambda array: 4000)
     monkeypatch.setattr(short, "KINDS", (kind,))
     filled = made.packing.filled(values)
-    made.learn(args, known, bytes(filled.memory)[:made.packing.size], (), stream, named, lambda: Launch(0, Config(), 0xF0, made.packing))
+    made.learn(Passed(args, known, bytes(filled.memory)[:made.packing.size], (), stream, named,
+                      lambda: Launch(0, Config(), 0xF0, made.packing)))
 
 
 @pytest.fixture
