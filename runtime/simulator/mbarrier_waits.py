@@ -100,7 +100,9 @@ class WaitOperands:
         """What is waited for."""
         parts = [f"{each.barrier.name}, phase {each.phase} (parity {each.phase & 1}): it waits for {each.barrier.text()}"
                  for each in awaited if not each.over]
-        where = f"; arrivals come from {', '.join(self.arrivals[:4])}" if self.arrivals else "; nothing in the kernel arrives at it by that name"
+        sources = [node.location.short for each in awaited for node in each.barrier.sources if node.location is not None]
+        lines = list(dict.fromkeys([*self.arrivals, *sources]))
+        where = f"; arrivals come from {', '.join(lines[:4])}" if lines else "; nothing in the kernel arrives at it by that name"
         return f"{self.node.op.name} waits for {'; '.join(parts)}{where}"
 
 

@@ -48,6 +48,7 @@ class MBarrier:
     tx: int = 0
     phase: int = 0
     seen: int = -1              # the latest phase that somebody has waited for
+    sources: dict[Node, None] = field(default_factory=dict)     # what has arrived or brought bytes so far
     begun: list[Copied] = field(default_factory=list)           # operations whose bytes it waits for
     unseen: list[Copied] = field(default_factory=list)          # ended, in a phase that nobody has waited for
 
@@ -57,6 +58,7 @@ class MBarrier:
 
     def arrive(self, count: int, node: Node, who: str) -> None:
         """`count` arrivals."""
+        self.sources[node] = None
         if self.seen < self.phase - 1:
             raise MBarrierError(f"{node.op.name}: arrives in phase {self.phase} of {self.name}, though nobody has waited for phase {self.phase - 1}: "
                                 f"a wait is missing, or more threads arrive than the {self.count} that mbarrier.init counts at {self.node.location}"
@@ -69,6 +71,7 @@ class MBarrier:
 
     def expect(self, size: int, node: Node, who: str) -> None:
         """`size` more bytes are to come."""
+        self.sources[node] = None
         self.tx += size
         if not -LIMIT <= self.tx <= LIMIT:
             raise MBarrierError(f"{node.op.name}: {self.tx} bytes outstanding at {self.name}; an mbarrier counts up to {LIMIT} a phase"

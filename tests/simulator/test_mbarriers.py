@@ -297,3 +297,13 @@ def test_a_polling_loop_says_what_it_polls() -> None:
 
     assert ("the loop polls: ptx.mbarrier.try_wait waits for s[0], phase 0 (parity 0): it waits for 1 of 1 arrivals (phase 0); nothing in the kernel "
             "arrives at it by that name") in said(body, DeadlockError)
+
+
+def test_arrivals_by_other_names_are_told() -> None:
+    def body(s: Any) -> None:
+        init(s, 2)
+        address = T.let(T.cuda.cvta_generic_to_shared(s.ptr_to([0])))
+        T.ptx.mbarrier.arrive.shared.b64(address)
+        T.cuda.mbarrier_wait(s.ptr_to([0]), 0)
+
+    assert "it waits for 1 of 2 arrivals (phase 0); arrivals come from +3;" in said(body, DeadlockError)
