@@ -62,6 +62,22 @@ def _scaled_blocks():
     T.ptx["tcgen05.mma.cta_group::1.kind::mxf4.block_scale"](r[0], T.uint64(0), T.uint64(0), r[1], True)
 
 
+def _weight_stationary():
+    T.ptx["tcgen05.mma.ws.cta_group::1.kind::f16"](registers()[0], T.uint64(0), T.uint64(0), T.uint32(0), True)
+
+
+def _sparse():
+    T.ptx["wgmma.mma_async.sp.sync.aligned.m64n16k32.f32.bf16.bf16"]()
+
+
+def _no_width():
+    T.ptx["wgmma.mma_async.sync.aligned.m64n260k16.f32.bf16.bf16"]()
+
+
+def _half_an_accumulator():
+    T.ptx["wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"](registers(64, "float32"), T.uint64(0), T.uint64(0), True)
+
+
 def _many_registers():
     T.ptx["tcgen05.ld.sync.aligned.16x256b.x64.b32"](registers(256), registers(1)[0])
 
@@ -115,7 +131,12 @@ TRACED = [
     (_wait_depth, "'n' is part of the instruction: 8 is not one of 0 to 7"),
     (_pairs, "cta_group::2 (pairs of blocks) is not built yet; write cta_group::1"),
     (_kind, "kind::f8f6f4 is not built yet; kind::f16 (f16 and bf16) and kind::tf32 are"),
-    (_scaled_blocks, "'kind::mxf4' is not legal behind `tcgen05.mma.cta_group::1`"),
+    (_scaled_blocks, "'kind::mxf4' is not legal behind `tcgen05.mma.cta_group::1` (block-scaled kinds are not built yet); what may follow"),
+    (_weight_stationary, "'ws' is not legal behind `tcgen05.mma` (weight-stationary products are not built yet); what may follow: cta_group"),
+    (_sparse, "'sp' is not legal behind `wgmma.mma_async` (sparse products are not built yet); what may follow: sync"),
+    (_no_width, "'m64n260k16' is not legal behind `wgmma.mma_async.sync.aligned`; what may follow: shape: m64n8k16, m64n16k16, .., m64n256k16; "),
+    (_half_an_accumulator, "takes 131 to 135 operands: {d0, d1, .., d127}, a, b, scale_d, scale_a (optional), scale_b (optional), "
+     "trans_a (optional), trans_b (optional); got 67"),
     (_many_registers, "16x256b has at most x32"),
     (_unswizzled, "no matrix descriptor reads this layout as a K-major operand of bfloat16: "
      "with swizzle 'none', element (1, 0) is at byte 128, and the hardware would look at 16"),

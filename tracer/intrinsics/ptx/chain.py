@@ -18,7 +18,7 @@ from tracer import operations as ops
 from tracer.buffers import Buffer
 from tracer.dtypes import DType
 from tracer.instructions import arguments, operand_name
-from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, Argument, Group
+from tracer.intrinsics.ptx.grammar import CLOSING, FORMS, NOT_BUILT, Argument, Group
 from tracer.intrinsics.ptx.matching import Match, Miss, matches
 from tracer.intrinsics.ptx.operands import convert, fits, immediate, literal_in
 from tracer.ir import Node
@@ -217,7 +217,8 @@ def signature(found: Match) -> str:
             inner = ", ".join(filter(None, map(text, item.items)))
             return f"{item.opening}{inner}{CLOSING.get(item.opening, '')}"
         count = item.count_in(found.modifiers)
-        shown = item.name if count == 1 else ", ".join(f"{item.name}{k}" for k in range(count))
+        numbers = [str(k) for k in range(count)] if count <= 8 else ["0", "1", "", str(count - 1)]
+        shown = item.name if count == 1 else ", ".join(f"{item.name}{k}" if k else ".." for k in numbers)
         return f"{shown} (optional)" if item.optional else shown
     return text(found.form.text)
 
@@ -236,7 +237,9 @@ def _complain(words: Sequence[str], keywords: Mapping[str, Any], misses: Sequenc
         recorder.fail(f"`{'.'.join(words)}`: {slot.name}={keywords[slot.name]!r} is not legal; write one of {', '.join(slot.choices)}")
     if position == len(words):
         recorder.fail(f"`{'.'.join(words)}` is not complete; what may follow: {legal}")
-    recorder.fail(f"`{'.'.join(words)}`: {words[position]!r} is not legal behind `{'.'.join(words[:position])}`; what may follow: {legal}")
+    behind = f"`{'.'.join(words)}`: {words[position]!r} is not legal behind `{'.'.join(words[:position])}`"
+    missing = f" ({NOT_BUILT[words[position]]} are not built yet)" if words[position] in NOT_BUILT else ""
+    recorder.fail(f"{behind}{missing}; what may follow: {legal}")
 
 
 def spelled(node: Node, text: Callable[[Node, DType | None], str]) -> str:

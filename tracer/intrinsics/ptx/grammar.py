@@ -82,7 +82,8 @@ class Slot:
         return None
 
     def __str__(self) -> str:
-        listed = ", ".join(self.choices)
+        shown = self.choices if len(self.choices) <= 12 else (*self.choices[:2], "..", self.choices[-1])
+        listed = ", ".join(shown)
         return listed if self.name in ("", *self.choices) else f"{self.name}: {listed}"
 
 
@@ -179,6 +180,7 @@ class Form:
 
 
 FORMS: list[Form] = []
+NOT_BUILT: dict[str, str] = {}      # words of PTX that lead to what there is not yet: what that is, in the plural
 
 
 def form(op: Operation, opcode: str, operands: str = "", *, since: str | None = None, newer: Mapping[str, str] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from tracer import instructions as ins
-from tracer.intrinsics.ptx.grammar import Modifiers, form
+from tracer.intrinsics.ptx.grammar import NOT_BUILT, Modifiers, form
 from tracer.matrix import MMA_FORMS, REGISTER, WGMMA_FORMS, MmaForm, WgmmaForm
 
 _SHARED = "[space=shared|shared::cta]"
@@ -128,3 +128,15 @@ for _left in ("a:b64", "[a:u32]"):
         for _scale in ("", ", scale_d#"):
             form(ins.TCGEN05_MMA, f"tcgen05.mma {_CTA_GROUP} {_KINDS}", f"[d:u32], {_left}, b:b64, idesc:u32, {_mask}enable_d:pred{_scale}",
                  check=_dense, limits={"scale_d": range(16)})
+
+
+# ---- what there is not
+
+_SCALED = "block-scaled kinds"
+NOT_BUILT.update({
+    "ws": "weight-stationary products", "sp": "sparse products", "sp::ordered_metadata": "sparse products", "block_scale": _SCALED,
+    "kind::mxf8f6f4": _SCALED, "kind::mxf4": _SCALED, "kind::mxf4nvf4": _SCALED, "shift": "shifts of tensor memory",
+    "4x256b": "copies of 4 rows into tensor memory", "m16n16": "matrices of 8-bit elements", "m8n16": "matrices of elements below 16 bits",
+    "m16n8": "matrices of 8-bit elements", "s4": "products of 4-bit elements", "u4": "products of 4-bit elements", "b1": "products of bits",
+    "collector::a::fill": "collector buffers", "collector::a::use": "collector buffers", "collector::a::lastuse": "collector buffers",
+})
