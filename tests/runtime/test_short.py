@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -399,3 +400,13 @@ def test_without_a_compiler_the_reason_is_told(tmp_path, monkeypatch):
 
 def test_k_has_it_too():
     assert short_form(k.half).arrays == ((0, 16, 0), (1, 4, 0))
+
+
+@pytest.mark.parametrize("function, fast", [
+    (lambda device: 77, True), (lambda: 77, False), (lambda device: 5, False), (None, False)], ids=["its own", "of before", "another", "none"])
+def test_cupys_current_stream(monkeypatch, function, fast):
+    module = SimpleNamespace() if function is None else SimpleNamespace(get_current_stream_ptr=function)
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.stream", module)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=77))))
+    current = short._cupy_stream()
+    assert (current is function) is fast and current(0) == 77
