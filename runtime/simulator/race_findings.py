@@ -85,9 +85,10 @@ def _why(races: Races, case: Case, who: int, event: Event, when: int, mine: int)
     if who >= ACTOR:
         return "async"
     if case.actor is not None:
-        own = int(case.actor.issuers[own - case.actor.first])       # what is missing is order before the issue
+        own = int(case.actor.issuers[own - case.actor.first])
         if case.touch.proxy == "async" and (who == own or order.within(np.array([who]), np.array([when]), case.actor.known)[0]):
             return "proxy"
+        return "issue"
     strong = event.strong, case.strong
     row, own_row = who // races.threads, own // races.threads
     if all(strong):

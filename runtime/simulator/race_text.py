@@ -48,6 +48,9 @@ REASONS = {
                  "T.cuda.thread_fence() and atomics of scope=\"device\".",
     "proxy": "The two are ordered, but the asynchronous operation goes through another proxy, which does not see plain stores before a fence: "
              "put a T.ptx.fence.proxy.async_() behind the stores, before the barrier that orders the two.",
+    "issue": "The asynchronous operation begins when it is issued, and ends when somebody waits for that; nothing orders the other access before "
+             "the one or behind the other. If it belongs before, put a barrier between it and the issue; if behind, wait first (the "
+             "operation's mbarrier, or a wait_group of the thread that issued it, then a barrier for the others).",
     "async": "An asynchronous operation reads and writes at any time between its issue and the end that somebody waits for: wait for it (its "
              "mbarrier, or a wait_group of the thread that issued it, then a barrier for the others) before its memory is used.",
 }

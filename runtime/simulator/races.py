@@ -27,6 +27,7 @@ from runtime.simulator.race_cases import Case, Event, as_actor
 from runtime.simulator.race_findings import finding
 from runtime.simulator.race_text import Grid
 from runtime.simulator.shadow import Kind, Shadow
+from tracer import instructions as ins
 from tracer import operations as op
 from tracer.ir import Buffer, Node, Storage
 from tracer.operations import Effect
@@ -72,7 +73,7 @@ class Races(Observer):
         syncs = Effect.SYNC | Effect.OPAQUE
         self.warps = self.threads > WARP and any(n.op.effect & syncs and n.op is not op.CTA_SYNC and n.op not in op.FENCES for n in nodes)
         self.kinds = {"global": Kind(self.threads, False, self.warps), "shared": Kind(self.threads, alone, self.warps)}
-        self.used = frozenset(operand for n in nodes for operand in n.operands)
+        self.used = frozenset(operand for n in nodes for operand in n.operands) | {n for n in nodes if n.op is ins.ATOM}
         self.noted: dict[Node, str] = {}        # atomics whose outcome depends on the order
         self.slots_of: dict[int, tuple[Array, Array, Array]] = {}
         self.peers = None if cluster == (1, 1, 1) else Peers(self)
@@ -134,8 +135,9 @@ class Races(Observer):
             self._check(case, shadow.stored.cells[units])
         for name in rule.before:
             if name in shadow.crowds:
-                for stamps_before in shadow.crowds[name].members(units):
-                    self._check(case, stamps_before)
+                members = shadow.crowds[name].members(units)
+                for stamps_before in self._unobserved(case, members) if name == STRONG_STORES else members:
+                    self._check(case, stamps_before, loads=name == LOADS)
         if touch.kind == "atomic":
             self._note(case)
         if rule.crowd is None:
@@ -174,8 +176,30 @@ class Races(Observer):
         shadow: Shadow = memory.shadow
         return shadow
 
-    def _check(self, case: Case, before: Array) -> None:
-        """Raise DataRaceError where one of the accesses stamped in `before` is not ordered before ours."""
+    def _unobserved(self, case: Case, members: list[Array]) -> list[Array]:
+        """Those of the strong stores to the units of a plain access that its thread may not have seen the outcome of.
+
+        An atomic whose value is used has seen all atomics before it on that element, and a strong load behind them too (PTX ISA 8.9.2, observation
+        order): whoever comes behind one of these comes behind them all.
+        """
+        last = members[0]
+        if not last.any():
+            return members
+        read = np.array([self.events[t].node in self.used for t in (last & LAST_TIME).tolist()], np.bool_)
+        seen = read & self._behind(case, last)
+        if STRONG_LOADS in case.shadow.crowds:
+            load = case.shadow.crowds[STRONG_LOADS].last[case.units]
+            seen |= (load & LAST_TIME > last & LAST_TIME) & self._behind(case, load)
+        return [np.where(seen, 0, stamps) for stamps in members] if seen.any() else members
+
+    def _behind(self, case: Case, before: Array, at: Array | slice = slice(None)) -> Array:
+        """For each of our accesses `at`: is it ordered behind the one stamped in `before`?"""
+        if case.actor is None:
+            return self.order.known(before, case.slots[at])
+        return self._known_to(case.actor, before, case.slots[at], case.touch.proxy)
+
+    def _check(self, case: Case, before: Array, loads: bool = False) -> None:
+        """Raise DataRaceError where one of the accesses stamped in `before`, all `loads` or none, is not ordered before ours."""
         if case.shadow.kind.one_block and (before & LAST_TIME).max(initial=0) <= self.order.together:
             return      # all of it was before a barrier of all blocks
         doubtful = before >> TIME_BITS != case.stamps >> TIME_BITS
@@ -184,11 +208,8 @@ class Races(Observer):
             return
         at = np.flatnonzero(doubtful)
         stamps = before[at]
-        if case.actor is None:
-            bad = ~self.order.known(stamps, case.slots[at])
-        else:
-            bad = ~self._known_to(case.actor, stamps, case.slots[at], case.touch.proxy)
-        if bad.any() and self.order.over and case.touch.kind == "store":
+        bad = ~self._behind(case, stamps, at)
+        if bad.any() and self.order.over and case.touch.kind == "store" and (loads or case.touch.memory.places):
             bad &= ~self.order.is_over(stamps, case.slots[at], case.actor)
         if bad.any():
             self._report(case, stamps, at, np.flatnonzero(bad))

@@ -356,3 +356,42 @@ def test_some_of_the_blocks() -> None:
     with pytest.raises(DataRaceError) as caught:
         run(trace(k), f32(64), 4, blocks=[3, 4, 9])
     assert "store of A[16] = 0.0 by thread (0, 0, 0) of block (4, 0, 0)" in str(caught.value)
+
+
+# ---- what an atomic has seen ---------------------------------------------------------------------------------------------------
+
+def tickets(N: T.Buffer((1,), "uint32"), S: T.Buffer((1,), "uint32"), *, used: T.constexpr) -> None:
+    """The last one to draw a number sets the counter back by a plain store."""
+    T.device_entry()
+    bx, tx = T.cta_id([8]), T.thread_id([32])
+    with T.If(tx == 0):
+        drawn = T.cuda.atomic_add(N.ptr_to([0]), 1)
+        with T.If(drawn == 7 if used else bx == 7):
+            N[0] = T.uint32(0)
+
+
+def test_who_drew_the_last_number_may_set_the_counter_back() -> None:
+    n = np.zeros(1, np.uint32)
+    trace(tickets).specialize(used=True).simulate(n, n.copy())
+    assert n[0] == 0
+    with pytest.raises(DataRaceError):
+        trace(tickets).specialize(used=False).simulate(n, n.copy())
+
+
+def test_who_polled_a_flag_may_set_it_back() -> None:
+    def k(F: T.Buffer((1,), "uint32"), *, polls: T.constexpr) -> None:
+        T.device_entry()
+        bx, tx = T.cta_id([2]), T.thread_id([32])
+        found = T.local_scalar("uint32", 0)
+        with T.If((bx == 0) & (tx == 0)):
+            T.cuda.atomic_add(F.ptr_to([0]), 1)
+        with T.If((bx == 1) & (tx == 0)):
+            if polls:
+                with T.While(lambda: found == 0):
+                    T.ptx.ld.relaxed.gpu.global_.u32(found, F.ptr_to([0]))
+            F[0] = T.uint32(0)
+
+    f = np.zeros(1, np.uint32)
+    trace(k).specialize(polls=True).simulate(f)
+    with pytest.raises(DataRaceError):
+        trace(k).specialize(polls=False).simulate(f)
