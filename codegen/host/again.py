@@ -124,41 +124,58 @@ def _pairs(call: Call) -> list[tuple[Buffer, Buffer]]:
 
 def function(call: Call, name: str) -> Iterator[str]:
     """The lines of the second function; none for a kernel without the short way."""
-    if not _is_simple(call):
-        return
-    needs = _ready(call)
+    if _is_simple(call):
+        needs = _ready(call)
+        pointers = {buffer: call.python.unique(f"{call.local[buffer]}_at") for _, buffer in call.arrays}
+        yield from ("", "", f"def {name}(*arguments, stream=None):")
+        for title, lines in (("the call", _of_the_call(call)), ("its form", _of_the_form(call, needs)),
+                             ("addresses", _of_the_addresses(call, needs, pointers)), ("run", _run(call, pointers))):
+            yield f"    # {title}"
+            yield from (f"    {line}" for line in lines)
+            yield ""
+
+
+_BACK = ("    forms.append(form)", "    return False")
+
+
+def _of_the_call(call: Call) -> Iterator[str]:
+    yield f"if len(arguments) != {len(call.parameters)} or stream is not None:"
+    yield "    return False"
+    yield f"{', '.join(call.local[p] for p in call.parameters)}{',' * (len(call.parameters) == 1)} = arguments"
+    for parameter, _ in call.scalars:
+        yield f"if not ({_scalar(call, parameter)}):"
+        yield "    return False"
+
+
+def _of_the_form(call: Call, needs: Ready) -> Iterator[str]:
+    """Take the form that was used last, or another one that these tensors have."""
     tensors = [call.local[call.parameters[i]] for i in needs.tensors]
-    pointers = {buffer: call.python.unique(f"{call.local[buffer]}_at") for _, buffer in call.arrays}
-    pairs = _pairs(call)
-    room = [(call.python.unique(f"before_{call.local[b]}"), call.python.unique(f"behind_{call.local[b]}")) for _, b in pairs]
     known = known_nodes(call.half)
-    numbers = [call.scalar_code(known[i]) for i in needs.known] + [name for names in room for name in names]
     fixed = written_tuple([call.scalar_code(known[i]) for i in needs.fixed])
-    yield from ("", "", f"def {name}(*arguments, stream=None):")
-    yield "    # the call"
-    yield f"    if len(arguments) != {len(call.parameters)} or stream is not None:"
-    yield "        return False"
-    yield f"    {', '.join(call.local[p] for p in call.parameters)}{',' * (len(call.parameters) == 1)} = arguments"
-    for p, _ in call.scalars:
-        yield f"    if not ({_scalar(call, p)}):"
-        yield "        return False"
-    yield from ("", "    # its form", "    try:", "        form = forms.pop()", "    except IndexError:", "        return False")
-    yield "    stream = current_stream(form.device)"
+    yield from ("try:", "    form = forms.pop()", "except IndexError:", "    return False", "stream = current_stream(form.device)")
     same = f"form.stream == stream and form.same({', '.join(tensors)})" + f" and form.fixed == {fixed}" * bool(needs.fixed)
-    yield f"    if not ({same}):"
-    yield f"        form = another(form, {written_tuple(tensors)}, {fixed}, stream)"
-    yield "        if form is None:"
-    yield "            return False"
+    yield f"if not ({same}):"
+    yield f"    form = another(form, {written_tuple(tensors)}, {fixed}, stream)"
+    yield from ("    if form is None:", "        return False")
+
+
+def _of_the_addresses(call: Call, needs: Ready, pointers: Mapping[Buffer, str]) -> Iterator[str]:
+    """Memory is there, where and as aligned as it must be, and not shared."""
+    pairs, known = _pairs(call), known_nodes(call.half)
+    room = [(call.python.unique(f"before_{call.local[b]}"), call.python.unique(f"behind_{call.local[b]}")) for _, b in pairs]
+    numbers = [call.scalar_code(known[i]) for i in needs.known] + [name for names in room for name in names]
     if numbers:
-        yield f"    {', '.join(numbers)}{',' * (len(numbers) == 1)} = form.numbers"
-    yield from ("", "    # addresses")
-    for p, buffer in call.arrays:
-        yield f"    {pointers[buffer]} = {call.local[p]}.data_ptr()"
-    apart = [f"{before} < {pointers[a]} - {pointers[b]} < {behind}" for (a, b), (before, behind) in zip(pairs, room)]
+        yield f"{', '.join(numbers)}{',' * (len(numbers) == 1)} = form.numbers"
+    for parameter, buffer in call.arrays:
+        yield f"{pointers[buffer]} = {call.local[parameter]}.data_ptr()"
     there = " and ".join(pointers.values())
-    yield f"    if {' or '.join([f'not ({there})' if len(pointers) > 1 else f'not {there}', *_misplaced(call, pointers), *apart])}:"
-    yield from ("        forms.append(form)", "        return False")
-    yield from ("", "    # run")
+    wrong = [f"not ({there})" if len(pointers) > 1 else f"not {there}", *_misplaced(call, pointers)]
+    wrong += [f"{before} < {pointers[a]} - {pointers[b]} < {behind}" for (a, b), (before, behind) in zip(pairs, room)]
+    yield f"if {' or '.join(wrong)}:"
+    yield from _BACK
+
+
+def _run(call: Call, pointers: Mapping[Buffer, str]) -> Iterator[str]:
     values = []
     for argument in call.half.arguments:
         if argument.buffer is not None:
@@ -166,13 +183,12 @@ def function(call: Call, name: str) -> Iterator[str]:
         else:
             assert argument.node is not None
             values.append(call.scalar_code(argument.node))
-    pack = f"form.pack(form.memory, 0{''.join(f', {value}' for value in values)})"
+    pack = f"form.pack({', '.join(['form.memory', '0', *values])})"
     if call.scalars:
-        yield from ("    try:", f"        {pack}", "    except (PackError, OverflowError):")
-        yield from ("        forms.append(form)", "        return False")
+        yield from ("try:", f"    {pack}", "except (PackError, OverflowError):", *_BACK)
     else:
-        yield f"    {pack}"
-    yield from ("    status = enqueue(form.config, form.function, form.pointers, 0)[0]", "    forms.append(form)", "    return status is SUCCESS", "")
+        yield pack
+    yield from ("status = enqueue(form.config, form.function, form.pointers, 0)[0]", "forms.append(form)", "return status is SUCCESS")
 
 
 def _scalar(call: Call, parameter: Parameter) -> str:
