@@ -272,7 +272,7 @@ class Order:
 
     def distance(self, a: int, b: int) -> int:
         """The rank of the least scope that holds both blocks."""
-        return 0 if a == b or a == ANY_BLOCK else 1 if self.cluster_of(a) == self.cluster_of(b) else 2
+        return 0 if a in (b, ANY_BLOCK) else 1 if self.cluster_of(a) == self.cluster_of(b) else 2
 
     def fence(self, slots: Array, rank: int) -> None:
         """What relaxed reads found before it is known, and what is known can be published by relaxed writes behind it."""

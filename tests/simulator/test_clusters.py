@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,12 @@ def said(error: type[Exception], body: Any, **options: Any) -> str:
     return fails(error, cluster(body), np.zeros((4, 32), np.int32), **options).partition("\n  at +")[0]
 
 
+def unordered(body: Any) -> str:
+    with pytest.raises(ClusterError) as caught:
+        run(cluster(body), np.zeros((4, 32), np.int32))
+    return re.split(r"\n +at ", str(caught.value))[0]
+
+
 def test_a_block_that_ends_before_its_neighbour_reads_it() -> None:
     """No barrier of the cluster at the end: rank 1 is gone when rank 0 comes."""
     def body(rank: Any, tx: Any, s: Any, where: Any, r: Any) -> None:
@@ -203,10 +210,41 @@ def test_a_block_that_ends_before_its_neighbour_reads_it() -> None:
         try:
             run(cluster(body), np.zeros((4, 32), np.int32), seed=seed)
         except ClusterError as error:
-            messages.add(str(error).partition("\n  at ")[0])
-    assert messages == {
-        "ptx.ld: load of shared memory of block (1, 0, 0) (rank 1), which has ended: its blocks must wait for each other before they end, as with "
-        "T.cuda.cluster_sync()\n  in block (0, 0, 0), thread (0, 0, 0) and 31 more"}
+            messages.add(re.split(r"\n +at ", str(error))[0])
+    wait = "its blocks must wait for each other before they end, as with T.cuda.cluster_sync()"
+    assert messages <= {
+        f"ptx.ld: load of shared memory of block (1, 0, 0) (rank 1), which has ended: {wait}\n  in block (0, 0, 0), thread (0, 0, 0) and 31 more",
+        f"ptx.ld: shared memory of block (1, 0, 0), which may have ended by then, as nothing orders the access before its end: {wait}\n"
+        "  load of s (byte 0) by thread (0, 0, 0) of block (0, 0, 0)"}
+
+
+@pytest.mark.parametrize("reader", [0, 1])
+def test_a_block_may_end_before_its_neighbour_has_read_it_whatever_the_schedule(reader: int) -> None:
+    def body(rank: Any, tx: Any, s: Any, where: Any, r: Any) -> None:
+        r[0] = 0
+        T.cuda.cluster_sync()
+        with T.If(rank == reader):
+            T.ptx.mapa.shared__cluster.u32(where[0], s.ptr_to([tx]), 1 - reader)
+            T.ptx.ld.shared__cluster.s32(r[0], where[0])
+
+    assert f"of block ({1 - reader}, 0, 0)" in unordered(body)
+
+
+@pytest.mark.parametrize("writer", [0, 1])
+def test_a_block_that_may_not_have_begun(writer: int) -> None:
+    """No barrier of the cluster at the start, so that the store may come too early."""
+    def body(rank: Any, tx: Any, s: Any, where: Any, r: Any) -> None:
+        r[0] = 0
+        slot = T.alloc_shared((1,), "int32")
+        with T.If(rank == writer):
+            T.ptx.mapa.shared__cluster.u32(where[0], slot.ptr_to([0]), 1 - writer)
+            with T.If(tx == 0):
+                T.ptx.st.shared__cluster.s32(where[0], r[0])
+        T.cuda.cluster_sync()
+
+    assert unordered(body) == (
+        f"ptx.st: shared memory of block ({1 - writer}, 0, 0), which may not have begun yet: its blocks must wait for each other before they use it, "
+        f"as with T.cuda.cluster_sync()\n  store of slot (byte 0) by thread (0, 0, 0) of block ({writer}, 0, 0)")
 
 
 def test_ranks_and_spaces() -> None:
