@@ -93,11 +93,13 @@ def interpret(program: Program, thread: int, block: int) -> int:
     return state["x"]
 
 
-def kernel_of(program: Program) -> Any:
-    """The same program traced; `x` is stored after every change, since a thread may return anywhere."""
+def kernel_of(program: Program, warps: bool = False) -> Any:
+    """The same program traced; `x` is stored after every change, since a thread may return anywhere. With `warps` it runs warp by warp."""
     def kernel(out: T.Buffer((BLOCKS, THREADS), "int32")) -> None:
         T.device_entry()
         block, thread = T.cta_id([BLOCKS]), T.thread_id([THREADS])
+        if warps:
+            T.ptx.bar.sync(1, 64)
         x = T.local_scalar("int32", thread * 31 + block * 17)
         out[block, thread] = x
 
@@ -138,10 +140,10 @@ def kernel_of(program: Program) -> Any:
     return trace(kernel)
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_random_programs(seed: int) -> None:
+@pytest.mark.parametrize("seed, warps", [*((seed, False) for seed in range(120)), *((seed, True) for seed in range(0, 120, 3))])
+def test_random_programs(seed: int, warps: bool) -> None:
     program = random_program(rnd.Random(seed), depth=3, in_loop=False)
     out = np.full((BLOCKS, THREADS), -1, np.int32)
-    run(kernel_of(program), out)
+    run(kernel_of(program, warps), out)
     expected = [[interpret(program, t, b) for t in range(THREADS)] for b in range(BLOCKS)]
     assert out.tolist() == expected, program
