@@ -16,6 +16,7 @@ import ml_dtypes  # noqa: F401  (gives NumPy the names of bfloat16 and the float
 import numpy as np
 
 from runtime import device, dlpack
+from runtime.scalars import what
 from tracer.dtypes import dtype
 
 Stride: TypeAlias = "int | float"   # a view into records may step by a fraction of an element
@@ -96,48 +97,6 @@ def kind_of(cls: type) -> Kind | None:
 
 
 _kinds: dict[type, Kind | None] = {}
-
-
-def number_of(argument: Any) -> bool | int | float | None:
-    """The Python number in a Python or NumPy scalar; None where it is neither."""
-    if isinstance(argument, np.generic):
-        argument = argument.item() if argument.dtype.kind in "biufV" else None
-    for cls in (bool, int, float):
-        if isinstance(argument, cls):
-            return cls(argument)
-    return None
-
-
-def held(name: str, value: bool | int | float) -> Any:
-    """`value` as a NumPy scalar of the dtype called `name`; None where that cannot hold it. Floats round to nearest even."""
-    kind = dtype(name)
-    if kind.kind != "float":
-        low, high = kind.limits
-        return kind.storage.type(value) if low <= value <= high else None
-    try:
-        exact = float(value)
-    except OverflowError:   # an int beyond every float
-        return None
-    if abs(exact) <= _greatest(name) or not np.isfinite(exact):
-        return kind.storage.type(exact)
-    with np.errstate(over="ignore"):
-        rounded = kind.storage.type(exact)
-    return rounded if np.isfinite(float(rounded)) else None
-
-
-@cache
-def _greatest(name: str) -> float:
-    """The greatest number of a float dtype."""
-    return float(ml_dtypes.finfo(dtype(name).storage).max)
-
-
-def what(argument: Any) -> str:
-    """What came, for a message: `None`, `3.5 (a float)`, `a str`."""
-    if argument is None:
-        return "None"
-    name = type(argument).__name__
-    article = "an" if name[0].lower() in "aeiou" else "a"
-    return f"{argument} ({article} {name})" if number_of(argument) is not None else f"{article} {name}"
 
 
 def strides_differ(array: Array, wanted: tuple[int, ...]) -> bool:

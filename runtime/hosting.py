@@ -13,7 +13,7 @@ from typing import Any
 
 from codegen import host
 from codegen.host import LaunchShape
-from runtime import arguments
+from runtime import arguments, scalars
 from runtime.indices import index_check, wide_index_check
 from runtime.narrow import narrow
 from tracer import errors
@@ -25,7 +25,7 @@ def host_function(kernel: Any) -> Callable[..., Any]:
     if made is None:
         half = kernel.half
         helpers = {
-            "number_of": arguments.number_of, "what": arguments.what, "held": arguments.held, "overlap": arguments.overlap,
+            "number_of": scalars.number_of, "what": scalars.what, "held": scalars.held, "overlap": arguments.overlap,
             "narrow": narrow, "strides_differ": arguments.strides_differ, "indices_fit": index_check(half), "LaunchShape": LaunchShape,
             "check_wide_indices": wide_index_check(kernel), "truncdiv": truncdiv, "truncmod": truncmod,
             **{name: getattr(errors, name) for name in host.HELPERS if name.endswith("Error")},

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from runtime import arguments
-from runtime.arguments import array_of, held, kind_of, number_of, overlap, storage_view, what
+from runtime.arguments import array_of, kind_of, overlap, storage_view
+from runtime.scalars import held, number_of, what
 
 
 def test_a_numpy_array():

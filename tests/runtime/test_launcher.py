@@ -19,6 +19,7 @@ from runtime.compiler import Compiler
 from runtime.executable import Executable
 from runtime.loaded import Traits
 from runtime.parameters import TENSOR_MAP, Packing
+from runtime.scalars import held
 from runtime.streams import current_stream, stream_handle
 from tests.runtime.kernels import scale
 from tracer import T, trace
@@ -71,7 +72,7 @@ def test_every_scalar_that_a_kernel_can_take_can_be_packed():
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
     for name in names:
         packing = Packing([dtype(name)])
-        packed = packing.filled([arguments.held(name, 1)])
+        packed = packing.filled([held(name, 1)])
         assert packed.memory[:packing.size] == np.ones(1, dtype(name).storage).tobytes()
 
 
