@@ -32,11 +32,11 @@ UNIT = 16                       # bytes: what strides, addresses and rows of a b
 SWIZZLES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 FILLS = ("zeros", "nan")
-# PTX ISA 9.7.9.27.1.3 and 9.7.9.25.4.3: the element types that the copy engine reduces.
+# PTX ISA 9.7.9.27.1.3 and 9.7.9.25.4.3: the element types that the copy engine reduces. An H200 takes bits of int64 for an illegal instruction.
 REDUCTIONS = {
     "add": "uint32 int32 uint64 float16 bfloat16 float32 float64", "min": "uint32 int32 uint64 int64 float16 bfloat16",
     "max": "uint32 int32 uint64 int64 float16 bfloat16", "inc": "uint32", "dec": "uint32",
-    "and": "int32 uint32 int64 uint64", "or": "int32 uint32 int64 uint64", "xor": "int32 uint32 int64 uint64",
+    "and": "int32 uint32 uint64", "or": "int32 uint32 uint64", "xor": "int32 uint32 uint64",
 }
 WRITES = (instructions.TENSOR_STORE, instructions.TENSOR_REDUCE)
 
@@ -215,5 +215,7 @@ def check_use(node: ir.Node, recorder: Recorder) -> None:
         if (start := coordinate.sym) is not None and recorder.known.prove(si.lt(start, si.const(0))) is True:
             recorder.fail(f"{what}: the box begins at {symbolic_text(start, recorder)} along axis {len(at) - 1 - k} of {name!r}; one that is written "
                           "begins in the array, only loads may begin before it")
-    if node.op is instructions.TENSOR_REDUCE and element.name not in REDUCTIONS[node.attrs["op"]].split():
-        recorder.fail(f"{what}: {node.attrs['op']!r} of {element}; the copy engine has it for {', '.join(REDUCTIONS[node.attrs['op']].split())}")
+    if node.op is instructions.TENSOR_REDUCE and element.name not in (known := REDUCTIONS[node.attrs["op"]].split()):
+        same = f"; it is the same for the bits of uint64: describe {name}.view(\"uint64\")" * (element.name == "int64" and "int64" not in known
+                                                                                             and "uint64" in known)
+        recorder.fail(f"{what}: {node.attrs['op']!r} of {element}; the copy engine has it for {', '.join(known)}{same}")

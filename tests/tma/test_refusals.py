@@ -102,6 +102,19 @@ def test_copies(body, message):
         trace(using(body))
 
 
+@pytest.mark.parametrize("op", ["add", "and", "or", "xor"])
+def test_reductions_of_int64(op):
+    def kernel(A: T.Buffer((64, 64), "int64")):
+        boxes = T.tensor_map(A, (8, 32))
+        T.device_entry()
+        T.thread_id([1])
+        T.tma.reduce(op, boxes, (0, 0), T.alloc_shared((8, 32), "int64"))
+
+    with pytest.raises(TraceError, match=rf"'{op}' of int64; the copy engine has it for .*uint64.*; it is the same for the bits of uint64: "
+                       r"describe A.view\(\"uint64\"\)"):
+        trace(kernel)
+
+
 @pytest.mark.parametrize(("layout", "swizzle", "laid"), [
     (None, "128B", "swizzle=\"none\""), ("128B", "none", "swizzle=\"128B\""), ("64B", "128B", "swizzle=\"64B\""),
     (TileLayout(S[(8, 64):(72, 1)]), "none", "a layout of its own"), (TileLayout(S[(8, 64):(1, 8)]), "128B", "a layout of its own")])
