@@ -7,10 +7,12 @@ import pytest
 
 import runtime
 from codegen.verify import verify
+from tests.codegen import instruction_kernels
 from tests.kernels import CASES
 from tests.nvcc import cubin, needs_nvcc, one_unit
 from tests.property.random_kernels import BUFFERS, Program, same
 from tests.runtime.kernels import ALL
+from tests.simulator.running import run
 from tests.test_kernels import assert_close
 from tracer import T, trace
 from tracer.errors import LaunchError
@@ -40,6 +42,18 @@ def test_random_kernels_compute_the_same(seed):
     wide(*[arrays[name] for name in BUFFERS])
     for name in BUFFERS:
         assert same(arrays[name], expected[name]).all(), name
+
+
+def test_the_hardwares_instructions_do_the_same():
+    for name, kernel in instruction_kernels.kernels().items():
+        wide = kernel.wide
+        verify(wide.function)
+        assert wide.cuda_source()
+        arrays = instruction_kernels.arguments(kernel)
+        copies = [a.copy() for a in arrays]
+        run(kernel, *arrays)
+        run(wide, *copies)
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(arrays, copies)), name
 
 
 @needs_nvcc
