@@ -6,7 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+
+from codegen.architecture import has
+from runtime.device import device
 
 
 def machines() -> Iterator[tuple[str, Callable[[np.ndarray], Any], Callable[[Any], np.ndarray]]]:
@@ -15,7 +19,7 @@ def machines() -> Iterator[tuple[str, Callable[[np.ndarray], Any], Callable[[Any
     try:
         import torch
         if torch.cuda.is_available():
-            yield f"{torch.cuda.get_device_name()} through PyTorch", lambda a: torch.from_numpy(a).cuda(), lambda t: t.cpu().numpy()
+            yield f"{torch.cuda.get_device_name()} through PyTorch", lambda a: to_torch(torch, a), lambda t: from_torch(torch, t)
             return
     except ImportError:
         pass
@@ -27,10 +31,27 @@ def machines() -> Iterator[tuple[str, Callable[[np.ndarray], Any], Callable[[Any
         print(f"(no GPU here: {type(missing).__name__})")
 
 
+def to_torch(torch: Any, array: np.ndarray) -> Any:
+    """A tensor on the GPU. PyTorch takes bfloat16 from NumPy by its bits alone."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).cuda().view(torch.bfloat16)
+    return torch.from_numpy(array).cuda()
+
+
+def from_torch(torch: Any, tensor: Any) -> np.ndarray:
+    """The inverse of `to_torch`."""
+    if tensor.dtype is torch.bfloat16:
+        return tensor.view(torch.int16).cpu().numpy().view(ml_dtypes.bfloat16)
+    return tensor.cpu().numpy()
+
+
 def run(kernel: Any, inputs: list[np.ndarray], output: np.ndarray, expected: np.ndarray, scalars: tuple[Any, ...] = (),
         tolerance: float = 1e-6) -> None:
     """Call `kernel(*inputs, output, *scalars)` wherever it can run here and compare with `expected`."""
     for name, to, back in machines():
+        if name != "simulator" and not has(device(0).arch, kernel.minimum_arch):
+            print(f"  {name}: needs {kernel.minimum_arch}")
+            continue
         arrays = [to(a) for a in inputs]
         result = to(np.full_like(output, 77))         # poisoned, so that an element that nothing writes shows
         begin = time.perf_counter()

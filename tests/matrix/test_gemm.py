@@ -73,6 +73,12 @@ def test_compiled_without_spills(name, architecture, tmp_path):
         assert "Used 168 registers" in told
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_the_example_runs(name, capsys):
+    SMALL[name][0].main()
+    assert "simulator: right" in capsys.readouterr().out
+
+
 # ---- broken ones: what is written instead of what, and the error with its line ----------------------------------------------------
 
 BROKEN = [
