@@ -23,6 +23,7 @@ class ClusterBarrier:
     arrived: dict[Agent, Node] = field(default_factory=dict)
     round: int = 0
     began: dict[Agent, int] = field(default_factory=dict)       # arrived and not yet waited: the round
+    arrivals: dict[Agent, Node] = field(default_factory=dict)   # where each arrived last
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -33,6 +34,13 @@ class ClusterBarrier:
             self.arrived = {}
             self.round += 1
             self.cluster.engines.changes += 1
+
+    def check_ended(self, agent: Agent) -> None:
+        """Raise ClusterError for a warp that ends between its arrival and its wait: an arrival wants one."""
+        if agent in self.began:
+            node = self.arrivals[agent]
+            raise ClusterError(f"{node.op.name}: the warp ends without the barrier.cluster.wait that belongs to its arrival\n"
+                               f"  in block {agent.block_text(0)}, warp {agent.first // WARP}{line(node)}")
 
     def text(self) -> str:
         parts = [f"{block.text()}: {sum(agent in self.arrived for agent in block.running)} of {len(block.running)}"
@@ -49,7 +57,7 @@ def _cluster_arrive(agent: Agent, frame: Frame, node: Node, order: str) -> None:
         raise ClusterError(f"{node.op.name}: the warp has arrived already and not waited since\n  in block {agent.block_text(0)}, "
                            f"warp {agent.first // WARP}{line(node)}")
     barrier.began[agent] = barrier.round
-    barrier.arrived[agent] = node
+    barrier.arrived[agent] = barrier.arrivals[agent] = node
     if order != "relaxed":
         for observer in agent.observers:
             observer.release(agent.numbers(frame), barrier.key, node, "cluster")

@@ -38,6 +38,7 @@ def warp_ended(agent: Agent, block: Block) -> None:
         if barrier.expected is None:
             barrier.complete_if_full()
     if block.cluster.barrier is not None:
+        block.cluster.barrier.check_ended(agent)
         block.cluster.barrier.complete_if_full()
     if block.ended:
         _block_ended(block)

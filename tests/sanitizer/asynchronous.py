@@ -449,6 +449,17 @@ def two_arrivals_at_the_cluster(A: T.Buffer((256,), "float32"), B: T.Buffer((256
     B[(pair * 2 + rank) * 64 + tx] = A[(pair * 2 + rank) * 64 + tx]
 
 
+@planted(30, ClusterError, "cluster", f32(256), zeros(256))
+def arrival_at_the_cluster_without_a_wait(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32"), *, fixed: T.constexpr):
+    T.device_entry()
+    pair, rank = T.cluster_id([2]), T.cta_id_in_cluster([2])
+    tx = T.thread_id([64])
+    T.ptx.barrier.cluster.arrive()          # BUG
+    B[(pair * 2 + rank) * 64 + tx] = A[(pair * 2 + rank) * 64 + tx]
+    if fixed:
+        T.ptx.barrier.cluster.wait()
+
+
 @planted(21, MBarrierError, "bar", f32(32), zeros(32))
 def state_two_phases_behind(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32"), *, fixed: T.constexpr):
     T.device_entry()
