@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from examples import ampere_gemm, hopper_gemm
+from examples import ampere_gemm, blackwell_gemm, hopper_gemm
 from runtime.device import device
 from tests.gpu.transfer import from_gpu, to_gpu
 
@@ -59,3 +59,11 @@ def test_a_hundred_runs_give_the_same(torch):
         other.fill_(7)
         kernel(a, b, other)
         assert torch.equal(first, other)
+
+
+@pytest.mark.parametrize("example", [ampere_gemm, hopper_gemm, blackwell_gemm], ids=lambda m: m.__name__)
+def test_examples_run_on_the_gpu(example, torch, capsys):
+    """Those for another architecture say so."""
+    example.main()
+    out = capsys.readouterr().out
+    assert "WRONG" not in out and ("through PyTorch: right" in out or "through PyTorch: needs sm_" in out)
