@@ -7,7 +7,7 @@ import numpy as np
 from runtime.simulator.agent import Agent
 from runtime.simulator.frames import Array, Frame
 from runtime.simulator.program import Compiler, Run, statement
-from runtime.simulator.warp import Warps, check_mask, shuffle, warps_of
+from runtime.simulator.warp import WARP, Warps, all_here, check_mask, shuffle, warps_of
 from tracer import operations as op
 from tracer.errors import NotSupportedError
 from tracer.ir import Node
@@ -31,6 +31,10 @@ def _warp_sync(c: Compiler, node: Node) -> tuple[Run, bool]:
 def _tell(agent: Agent, warps: Warps, masks: Array, node: Node) -> None:
     """Each group of lanes with one mask joins."""
     numbers = agent.numbers(warps.frame).reshape(-1, len(warps.keys))
+    if all_here(warps, masks) and (agent.threads <= WARP or agent.threads % WARP == 0):
+        for observer in agent.observers:
+            observer.join(numbers.reshape(-1, min(agent.threads, WARP)), node)
+        return
     groups = np.broadcast_to(masks, numbers.shape).astype(np.int64) | warps.keys >> 5 << 32
     for row, kinds in zip(numbers, groups):
         order = np.argsort(kinds, kind="stable")

@@ -68,11 +68,16 @@ def warps_of(agent: Agent, frame: Frame) -> Warps:
     return Warps(agent, frame, keys, blocks, place, alive, flat)
 
 
+def all_here(warps: Warps, mask: Array) -> bool:
+    """Whether the mask names all lanes, and all threads run this."""
+    return mask.size == 1 and int(mask.flat[0]) == FULL_MASK and not warps.flat and len(warps.keys) == warps.agent.threads
+
+
 def check_mask(warps: Warps, mask: Array, node: Node) -> None:
     """Raise BarrierDivergenceError unless every lane that the mask names is here with the same mask, and the thread itself is."""
     keys = warps.keys
-    if mask.size == 1 and int(mask.flat[0]) == FULL_MASK and not warps.flat and len(keys) == warps.agent.threads:
-        return      # all lanes, and they are all here
+    if all_here(warps, mask):
+        return
     bits = np.arange(WARP)
     peers = (keys & -WARP)[:, None] + bits                                      # (k, 32)
     absent = warps.alive[peers] & (warps.place[peers] < 0)
