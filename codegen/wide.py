@@ -1,23 +1,25 @@
 """The same kernel with 64-bit indices, for calls whose arrays have more than 2**31 elements.
 
-Extents, and every int32 value that indices, extents and scalars alone make up, become int64; the expressions behind them stay what
-they are. Data keeps its type: where such a value is used as an int32 (stored, or computed with data), it is narrowed by a cast that
-is noted in `assumed_exact`, so that a call in which it does not fit is refused. Lowering, printing and simulating then do
-with the copy what they do with a kernel whose author wrote int64.
+Extents, and every int32 value that indices, extents and scalars alone make up, become int64, as do mutable scalars that step
+through them (`codegen.steps`); the expressions behind them stay what they are. Data keeps its type: where such a value is used as an
+int32 (stored, or computed with data), it is narrowed by a cast that is noted in `assumed_exact`, so that a call in which it does not
+fit is refused. Lowering, printing and simulating then do with the copy what they do with a kernel whose author wrote int64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
+from codegen.steps import RELATIONS, stepping
 from symbolic import integers as si
 from tracer import operations as ops
 from tracer.dtypes import DType, dtype
-from tracer.ir import Function, Node, Parameter, Region
+from tracer.ir import Buffer, Function, Node, Parameter, Region
 
 INT32, INT64 = dtype("int32"), dtype("int64")
 _INDEX_LEAVES = frozenset({ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.CLUSTER_INDEX, ops.CTA_IN_CLUSTER, ops.EXTENT, ops.SCALAR})
-_RELATIONS = frozenset({ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE})
 
 
 def widened(function: Function) -> Function:
@@ -33,7 +35,12 @@ class _Widening:
         self.index_atoms = {symbol for symbol, node in function.atoms.items() if node.op in _INDEX_LEAVES}
         for region in (function.host, function.device):
             self._add_loops(region)
-        self.is_wide = {node for node in self._all_nodes() if self._is_index(node)}
+        indices = {node for node in self._all_nodes() if self._is_index(node)}
+        leaves = {node for node in function.atoms.values() if node.op in _INDEX_LEAVES} | set(function.scope_ids)
+        cells, steps = stepping(function, indices, leaves)
+        self.is_wide = indices | steps
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.storages = {cell: replace(cell, dtype=INT64, align=max(cell.align, INT64.alignment)) for cell in cells}
 
     def run(self) -> Function:
         old = self.old
@@ -99,7 +106,8 @@ class _Widening:
 
     def _copy(self, node: Node, region: Region) -> None:
         operands = tuple(self._operands(node, region))
-        made = Node(node.op, operands, INT64 if node in self.is_wide else node.dtype, node.attrs, (), node.location, node.name, node.sym, region)
+        made = Node(node.op, operands, INT64 if node in self.is_wide else node.dtype, self._attrs(node), (), node.location, node.name, node.sym,
+                    region)
         self.made[node] = made
         regions = []
         for old in node.regions:
@@ -109,12 +117,22 @@ class _Widening:
         made.regions = tuple(regions)
         region.nodes.append(made)
 
+    def _attrs(self, node: Node) -> dict[str, Any]:
+        """A scalar that steps through indices is one of 64 bits."""
+        buffer: Buffer | None = node.attrs.get("buffer")
+        if buffer is None or buffer.storage not in self.storages:
+            return node.attrs
+        if buffer not in self.buffers:
+            self.buffers[buffer] = replace(buffer, dtype=INT64, storage=self.storages[buffer.storage])
+        return {**node.attrs, "buffer": self.buffers[buffer]}
+
     def _operands(self, node: Node, region: Region) -> Iterable[Node]:
         """The operands as the copy takes them: all of 64 bits, or as they are, or of 32 bits again."""
         wide = any(operand in self.is_wide for operand in node.operands)
         as_they_are = len(node.op.split(node.operands)[0]) if node.op.accesses else int(node.op is ops.CAST)     # so many, from the first on
         loop = node.op is ops.FOR and node.regions[0].arguments[0] in self.is_wide
-        together = node in self.is_wide or loop or (wide and node.op in _RELATIONS and all(map(self._may_widen, node.operands)))
+        stepped = node.op is ops.STORE and node.attrs["buffer"].storage in self.storages
+        together = node in self.is_wide or loop or stepped or (wide and node.op in RELATIONS and all(map(self._may_widen, node.operands)))
         for position, operand in enumerate(node.operands):
             if together:
                 yield self._widen(operand, node, region)
@@ -124,7 +142,7 @@ class _Widening:
                 yield self.node(operand)
 
     def _may_widen(self, operand: Node) -> bool:
-        """Whether an operand of a comparison means the same in 64 bits: an int32 that a thread counts up in would have wrapped."""
+        """Whether an operand of a comparison means the same in 64 bits: an int32 that a thread computes in may have wrapped."""
         if operand in self.is_wide or operand.op in (ops.CONST, ops.SCOPE_ID) or operand.dtype is not INT32:
             return True
         return operand.op in _INDEX_LEAVES or operand.op is ops.LOOP_VAR or (operand.op is ops.LOAD and not operand.attrs["buffer"].cell)

@@ -108,7 +108,7 @@ mixed_kernel(int* __restrict__ A_ptr, const int* __restrict__ P_ptr, float* __re
     if (P_ptr[i] < n) {
       A_ptr[P_ptr[i]] = max((long long)P_ptr[i], i % 3);
     }
-    int count = 0;
+    long long count = 0;
     while (count < n) {
       count += 1;
     }
@@ -119,14 +119,74 @@ mixed_kernel(int* __restrict__ A_ptr, const int* __restrict__ P_ptr, float* __re
 }"""
 
 
-def test_where_an_extent_meets_an_int32_counter_it_must_be_an_int32():
+@trace
+def counted(A: T.Buffer(("n",), "int32")):
+    n = A.shape[0]
+    T.device_entry()
+    tx = T.thread_id([1])
+    count = T.local_scalar("int32", 0)
+    with T.While(lambda: count < n):
+        count += 1
+    A[tx] = count
+
+
+def test_where_an_extent_meets_an_int32_that_is_data_it_must_be_an_int32():
     """A thread that counts an int32 up to 2**31 and more would never end."""
     from runtime.indices import index_problems
-    problems = index_problems(mixed.wide.half)
-    assert list(problems((1000,), (4, 1, 1), (256, 1, 1))) == []
-    line = mixed.function.location.line
-    assert list(problems((BIG,), (BIG // 256, 1, 1), (256, 1, 1))) == [
-        f"the index arithmetic `n` at test_wide.py:{line + 12} can reach {BIG} with n = {BIG}, which is used as an int32"]
+    problems = index_problems(counted.wide.half)
+    assert list(problems((1000,), (1, 1, 1), (1, 1, 1))) == []
+    line = counted.function.location.line
+    assert list(problems((BIG,), (1, 1, 1), (1, 1, 1))) == [
+        f"the index arithmetic `n` at test_wide.py:{line + 6} can reach {BIG} with n = {BIG}, which is used as an int32"]
+
+
+@trace
+def striding(A: T.Buffer(("n",), "int8"), first: T.int64):
+    n = A.shape[0]
+    T.device_entry()
+    tx = T.thread_id([256])
+    low = T.local_scalar("int32", 0)
+    high = T.local_scalar("int32", n)
+    with T.While(lambda: low < high):             # the least index of at least `first`, by halving
+        middle = T.let((low + high) // 2)
+        with T.If(middle.astype("int64") < first):
+            low.assign(middle + 1)
+        with T.Else():
+            high.assign(middle)
+    i = T.local_scalar("int32", low + tx)
+    with T.While(lambda: i < n):
+        A[i] = A[i] + 1
+        i += 256
+
+
+def test_mutable_scalars_step_through_indices():
+    a = np.zeros(1000, "int8")
+    striding(a, 300)
+    assert not a[:300].any() and (a[300:] == 1).all()
+    big = np.zeros(BIG, "int8")
+    striding(big, BIG - 700)
+    assert (big[-700:] == 1).all() and np.count_nonzero(big[-2**20:]) == 700 and not big[:2**20].any()
+    declared = [line.strip() for line in device_lines(striding.wide).splitlines() if line.strip().startswith("long long")]
+    assert [line.split()[2] for line in declared if " = " in line and line.split()[2] in ("low", "high", "i")] == ["low", "high", "i"]
+    assert "long long" not in device_lines(striding).replace("long long first", "")
+
+
+def test_what_makes_random_numbers_stays_an_int32():
+    @trace
+    def random(A: T.Buffer(("n",), "int32")):
+        n = A.shape[0]
+        T.device_entry()
+        bx = T.cta_id([n])
+        T.thread_id([1])
+        seed = T.local_scalar("int32", bx)
+        for _ in T.serial(5):
+            seed.assign(seed * 1664525 + 1013904223)
+        A[bx] = seed
+
+    a, b = np.zeros(50, "int32"), np.zeros(50, "int32")
+    random(a)
+    random.wide(b)
+    assert np.array_equal(a, b) and "int seed" in device_lines(random.wide)
 
 
 @trace
