@@ -12,6 +12,7 @@ from typing import Final
 from tracer import instructions as ins
 from tracer import operations as op
 from tracer.ir import Node
+from tracer.matrix import TCGEN05_KINDS, InstructionDescriptor
 from tracer.operations import Effect, Operation
 
 KINDS: Final = ("float", "integer", "math", "convert", "memory", "atomic", "copy", "matrix", "warp", "barrier", "control")
@@ -66,11 +67,23 @@ def arithmetic(node: Node) -> tuple[str, float]:
 
 
 def _matrix(node: Node) -> tuple[str, float]:
-    found = _SHAPE.search(str(node.attrs.get("shape", "")))
-    if found is None:
+    what = _product(node)
+    if what is None:
         return "", 0        # its shape is a value: it cannot be told here
-    m, n, k = map(int, found.groups())
-    return f"matrix {_INPUT.get(str(node.attrs.get('types', ('',) * 2)[1]), 'float16')}", 2 * m * n * k / _ISSUERS[node.op]
+    kind, m, n, k = what
+    return f"matrix {_INPUT[kind]}", 2 * m * n * k / _ISSUERS[node.op]
+
+
+def _product(node: Node) -> tuple[str, int, int, int] | None:
+    """The type of A, and m, n and k. tcgen05.mma is told them by a number, which is a constant as a rule."""
+    if node.op is not ins.TCGEN05_MMA:
+        found = _SHAPE.search(node.attrs.get("shape", ""))
+        return (node.attrs["a_type"], int(found[1]), int(found[2]), int(found[3])) if found else None
+    bits = ins.arguments(node)["idesc"]
+    if not bits or bits[0].op is not op.CONST:
+        return None
+    what = InstructionDescriptor.decode(bits[0].attrs["value"], node.attrs["kind"])
+    return None if isinstance(what, str) else (what.a, what.m, what.n, TCGEN05_KINDS[what.kind].k)
 
 
 _INPUT: Final = {"f64": "float64", "tf32": "tf32", "f16": "float16", "bf16": "float16", "e4m3": "float8", "e5m2": "float8", "s8": "int8",
