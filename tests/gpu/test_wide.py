@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.codegen.test_wide import BIG, last
+from tests.codegen.test_wide import BIG, last, striding
 from tracer import T, trace
 
 
@@ -57,6 +57,12 @@ def test_the_last_element_is_written_and_read(torch):
     a, b = torch.zeros(BIG, dtype=torch.int8, device="cuda"), torch.zeros(256, dtype=torch.int8, device="cuda")
     last(a, b)
     assert bool((a[-256:] == 7).all()) and bool((b == 7).all()) and int(torch.count_nonzero(a)) == 256
+
+
+def test_mutable_scalars_step_through_indices(torch):
+    a = torch.zeros(BIG, dtype=torch.int8, device="cuda")
+    striding(a, BIG - 700)
+    assert bool((a[-700:] == 1).all()) and int(torch.count_nonzero(a)) == 700
 
 
 def test_two_axes(torch):
