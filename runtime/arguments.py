@@ -1,4 +1,4 @@
-"""What an argument of a call is: an array of one of the `KINDS`, one row each, or a number.
+"""What an array argument of a call is: of one of the `KINDS`, one row each.
 
 Nothing here imports a framework: a kind is recognised by the type of what came. An `Array` says where the elements are and
 how they lie; it keeps the object that owns the memory alive for as long as it lives itself.
