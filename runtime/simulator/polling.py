@@ -55,7 +55,7 @@ def polling(loop: Node, written: frozenset[Storage]) -> Polling:
     for node in around:
         if node.op in op.LEAVING:
             pending += around[node]
-    found, seen = Polling(), set[Node]()
+    found, seen, counters = Polling(), set[Node](), _counters(loop, around)
     while pending:
         node = pending.pop()
         if node in seen or node not in around:
@@ -72,9 +72,45 @@ def polling(loop: Node, written: frozenset[Storage]) -> Polling:
             storage = node.attrs["buffer"].storage
             found.state[storage] = None
             pending += writers.get(storage, ())
-        elif node.op is op.LOAD and node.attrs["buffer"].storage in written:
+        elif node.op is op.LOAD and node.attrs["buffer"].storage in written and not any(_moves(c, around, counters) for c in node.operands):
             found.polls = True
     return found
+
+
+def _counters(loop: Node, around: dict[Node, list[Node]]) -> frozenset[Storage]:
+    """The thread's own variables to which every turn of the loop adds the same number."""
+    if any(node.op is op.CONTINUE for node in around):
+        return frozenset()      # which may leave the addition out
+    return frozenset(node.attrs["buffer"].storage for node in loop.regions[1].nodes
+                     if node.op is op.STORE and _counts(node.operands[-1], node.attrs["buffer"].storage))
+
+
+def _counts(value: Node, storage: Storage) -> bool:
+    if value.op not in (op.ADD, op.SUB):
+        return False
+    first, second = value.operands
+    return (first.op is op.LOAD and first.attrs["buffer"].storage is storage and not first.operands
+            and second.op is op.CONST and second.attrs["value"] != 0)
+
+
+def _moves(coordinate: Node, around: dict[Node, list[Node]], counters: frozenset[Storage]) -> bool:
+    """Whether it differs from turn to turn: a counter, times and plus what does not change. Who reads there goes on, and does not wait."""
+    if coordinate.op is op.LOAD:
+        return coordinate.attrs["buffer"].storage in counters
+    if coordinate.op in (op.CAST, op.LET, op.NEG):
+        return _moves(coordinate.operands[0], around, counters)
+    if coordinate.op in (op.ADD, op.SUB):
+        first, second = coordinate.operands
+        return any(_moves(a, around, counters) and _stays(b, around) for a, b in ((first, second), (second, first)))
+    if coordinate.op is op.MUL:
+        first, second = coordinate.operands
+        return any(_moves(a, around, counters) and b.op is op.CONST and b.attrs["value"] != 0 for a, b in ((first, second), (second, first)))
+    return False
+
+
+def _stays(value: Node, around: dict[Node, list[Node]]) -> bool:
+    """Whether it is the same in every turn, as nothing that it is made of is read in the loop."""
+    return value not in around or (value.op.pure and all(_stays(operand, around) for operand in value.operands))
 
 
 def _around(loop: Node) -> Iterator[tuple[Node, list[Node]]]:

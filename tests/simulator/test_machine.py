@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,21 +45,38 @@ def test_barriers_of_the_block_alone_run_in_lockstep() -> None:
     assert (a == 2016).all()
 
 
-def test_a_loop_over_what_nobody_writes_runs_in_lockstep_and_one_over_what_others_write_does_not() -> None:
-    def kernel(stored: bool) -> Any:
-        def k(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")) -> None:
-            T.device_entry()
-            tx = T.thread_id([64])
-            i = T.local_scalar("int32", 0)
-            with T.While(lambda: A[i] < tx):
-                i += 1
-            B[tx] = i
-            if stored:
-                A[tx] = 100
-        return trace(k)
+def looking(where: Callable[[Any, Any], Any], stored: bool) -> Any:
+    """A loop that looks at `A[where(i, tx)]`, with a counter `i`."""
+    @trace
+    def k(A: T.Buffer((128,), "int32"), B: T.Buffer((64,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        if stored:
+            A[tx] = 2 * tx
+            T.cuda.cta_sync()
+        i = T.local_scalar("int32", 0)
+        with T.While(lambda: A[where(i, tx)] < 40):
+            i += 1
+        B[tx] = i
+    return k
 
-    assert not warps(kernel(False))
-    assert warps(kernel(True))
+
+@pytest.mark.parametrize("where, place", [
+    (lambda i, tx: i, lambda i, t: i), (lambda i, tx: i * 2 + 3, lambda i, t: i * 2 + 3),
+    (lambda i, tx: T.min(tx, 30) + i, lambda i, t: min(t, 30) + i),
+])
+def test_a_loop_that_goes_over_memory_does_not_wait_there(where: Callable[..., Any], place: Callable[[int, int], int]) -> None:
+    k = looking(where, stored=True)
+    assert not warps(k)
+    a, b = np.full(128, 50, np.int32), np.zeros(64, np.int32)
+    run(k, a, b)
+    assert b.tolist() == [next(i for i in range(64) if a[place(i, t)] >= 40) for t in range(64)]
+
+
+def test_a_loop_that_looks_at_one_place_waits_unless_nobody_writes() -> None:
+    assert not warps(looking(lambda i, tx: tx, stored=False))
+    assert warps(looking(lambda i, tx: tx, stored=True))
+    assert warps(looking(lambda i, tx: i % 4, stored=True))
 
 
 # ---- barriers ------------------------------------------------------------------------------------------------------------------
