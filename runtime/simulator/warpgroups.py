@@ -160,8 +160,8 @@ class Warpgroup:
         self.products: dict[int, Product] = {}      # by their number in order of issue, from when the first warp comes until all have
         self.last: Product | None = None
 
-    def issue(self, agent: Agent, node: Node, part: Part) -> None:
-        """A warp issues one instruction."""
+    def issue(self, agent: Agent, node: Node, part: Part) -> Product:
+        """A warp issues one instruction; the product begins with the last of the four."""
         queue = self.queues[agent]
         product = self.products.get(queue.issued)
         if product is None:
@@ -181,6 +181,7 @@ class Warpgroup:
             self.last = product
             self.block.cluster.engines.issue(product)
         queue.issued += 1
+        return product
 
     def missing(self, product: Product) -> str:
         """Whose turn it is, for messages."""

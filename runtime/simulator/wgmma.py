@@ -27,7 +27,7 @@ def _wgmma(c: Compiler, node: Node) -> tuple[Run, bool]:
     held = Registers(c, node, given["a"]) if not described and loaded(given["a"]) else None
     a_bits, b_bits, scale_d = (c.narrow(o) for o in (given["a"][0], *given["b"], *given["scale_d"]))
 
-    def run(agent: Agent, frame: Frame) -> None:
+    def run(agent: Agent, frame: Frame) -> Flow:
         whole_warps(agent, frame, node)
         agent.counts[counter] += frame.count
         group = warpgroup_of(agent, node)
@@ -37,9 +37,12 @@ def _wgmma(c: Compiler, node: Node) -> tuple[Run, bool]:
         part = Part(agent, frame, d, held, _uniform(agent, frame, node, "a", a_bits) if a is None else a(agent, frame),
                     _uniform(agent, frame, node, "b", b_bits), bool(_uniform(agent, frame, node, "scale_d", scale_d)))
         _hold(agent, part, node)
-        group.issue(agent, node, part)
+        product = group.issue(agent, node, part)
+        if not product.complete:        # what the warp does next comes behind the issue
+            yield Wait(agent, frame, node, lambda: product.complete, lambda: f"{node.op.name} waits for {group.missing(product)}")
+        return frame
 
-    return run, False
+    return run, True
 
 
 def _uniform(agent: Agent, frame: Frame, node: Node, name: str, read: Read) -> int:
@@ -117,28 +120,21 @@ def _commit(c: Compiler, node: Node) -> tuple[Run, bool]:
 def _wait(c: Compiler, node: Node) -> tuple[Run, bool]:
     counter, n = c.count(node), node.attrs["n"]
 
-    def run(agent: Agent, frame: Frame) -> Flow:
+    def run(agent: Agent, frame: Frame) -> None:
         whole_warps(agent, frame, node)
         agent.counts[counter] += frame.count
         group = warpgroup_of(agent, node)
         queue = group.queues[agent]
         cut = max(0, len(queue.groups) - n)
         due = [product for committed in queue.groups[:cut] for product in committed]
-
-        def ready() -> bool:
-            return all(product.complete for product in due)
-
-        if not ready():
-            yield Wait(agent, frame, node, ready, lambda: group.missing(next(p for p in due if not p.complete)))
         for product in due:
             agent.engines.land(product)
             for observer in agent.observers:
                 observer.acquire(agent.numbers(frame), Ended(product).key, node, "cta")
         del queue.groups[:cut]
         _release(agent, queue.pending())
-        return frame
 
-    return run, True
+    return run, False
 
 
 @statement(ins.WGMMA_NOOP_BARRIER)

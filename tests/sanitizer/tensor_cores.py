@@ -69,6 +69,10 @@ def _wgmma(number: int, name: str, error: type[Exception] | tuple[type[Exception
             acc[0] = acc[0] * 2.0                       # TOUCH
         if wrong == "reuse":
             tiles[0][tx // 2, tx % 2] = A[0, 0]         # AGAIN
+        if wrong == "reuse by the issuer":              # the fence that would make the store seen does not make the product wait
+            with T.If(tx == 0):
+                tiles[0][0, 0] = A[0, 0]                # ISSUER'S
+                T.ptx.fence.proxy.async_.shared__cta()
         if wrong != "wait":
             T.ptx.wgmma.wait_group.sync.aligned(1 if wrong == "depth" else 0)
         for i in range(REGISTERS):
@@ -85,6 +89,7 @@ _wgmma(26, "wgmma_without_a_wait", AsyncError, "acc", ("# USE",), "wait")
 _wgmma(26, "wgmma_wait_that_lets_one_group_go_on", AsyncError, "acc", ("# USE",), "depth")
 _wgmma(26, "accumulator_touched_in_flight", AsyncError, "acc", ("# TOUCH",), "registers")
 _wgmma(26, "operand_overwritten_in_flight", DataRaceError, "data race", ("# AGAIN", "# MMA"), "reuse")
+_wgmma(26, "operand_overwritten_in_flight_by_its_issuer", DataRaceError, "data race", ("# ISSUER'S", "# MMA"), "reuse by the issuer")
 _wgmma(26, "wgmma_by_three_of_four_warps", (BarrierDivergenceError, DeadlockError), "w", ("# MMA",), "warps")
 _wgmma(27, "operand_with_rows_that_nothing_wrote", UninitializedReadError, "wgmma", ("# MMA",), "fill")
 
