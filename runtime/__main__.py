@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from runtime import cache
+from runtime import cache, short
 from runtime.cache import Entry
 from runtime.compiler import compiler
 from tracer.errors import CompilerNotFoundError
@@ -20,7 +20,8 @@ option, and the compiler with its version. So a changed kernel, option or compil
 date. Entries are written to a temporary file and moved into place, each with a checksum; a corrupt one is made anew. Failed
 compilations are not kept. Results of runtime.tune are kept beside them.
 
-Compiler in use: {compiler}"""
+Compiler in use: {compiler}
+The short way of calls like an earlier one: {short}"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +60,9 @@ def explain(chosen: argparse.Namespace) -> int:
             found = str(compiler())
         except CompilerNotFoundError as problem:
             found = f"none ({problem})"
-        print(EXPLANATION.format(folder=cache.folder(), limit=_bytes(cache.limit()), compiler=found))
+        made = short.compiled()
+        print(EXPLANATION.format(folder=cache.folder(), limit=_bytes(cache.limit()), compiler=found,
+                                 short=f"in Python ({made})" if isinstance(made, str) else "compiled"))
         return 0
     matching = [entry for entry in cache.entries() if entry.name.startswith(chosen.entry)]
     if len(matching) != 1:
