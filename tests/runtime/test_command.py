@@ -9,7 +9,6 @@ import pytest
 from runtime import cache, short
 from runtime.__main__ import main
 
-C = not isinstance(short.compiled(), str)
 CUBIN, TUNED, SPOILT = (cache.key(name) for name in ("cubin", "tuned", "spoilt"))
 
 
@@ -29,8 +28,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("arguments", [[], ["show"]])
 def test_show(folder, capsys, arguments):
     assert main(arguments) == 0
-    sizes = [(folder / name).stat().st_size for name in (C = not isinstance(short.compiled(), str)
-CUBIN, TUNED, SPOILT)]
+    sizes = [(folder / name).stat().st_size for name in (CUBIN, TUNED, SPOILT)]
     row = "{:12}  {:8}  {:24}  {:10}  {:>9}  {}".format
     assert capsys.readouterr().out.splitlines() == [
         row("entry", "kind", "what", "for", "size", "last used"),
@@ -53,7 +51,8 @@ def test_explain_how_it_works(folder, capsys):
     assert main(["explain"]) == 0
     told = capsys.readouterr().out
     assert f"Compiled kernels are kept in {folder}\n" in told and "in at most 512.0 MiB" in told and "Compiler in use: " in told
-    assert told.splitlines()[-1] == f"The short way of calls like an earlier one: {'compiled' if C else 'in Python (' + str(short.compiled()) + ')'}"
+    made = short.compiled()
+    assert told.splitlines()[-1] == f"The short way of calls like an earlier one: {f'in Python ({made})' if isinstance(made, str) else 'compiled'}"
 
 
 def test_explain_one_entry(capsys):
