@@ -182,17 +182,21 @@ class Races(Observer):
         An atomic whose value is used has seen all atomics before it on that element, and a strong load behind them too (PTX ISA 8.9.2, observation
         order): whoever comes behind one of these comes behind them all.
         """
-        last = members[0]
-        if not last.any():
+        at = np.flatnonzero(members[0])
+        if not len(at):
             return members
-        read = np.array([self.events[t].node in self.used for t in (last & LAST_TIME).tolist()], np.bool_)
-        seen = read & self._behind(case, last)
+        last = members[0][at]
+        when, kinds = np.unique(last & LAST_TIME, return_inverse=True)
+        read = np.array([self.events[t].node in self.used for t in when.tolist()], np.bool_)[kinds]
+        seen = read & self._behind(case, last, at)
         if STRONG_LOADS in case.shadow.crowds:
-            load = case.shadow.crowds[STRONG_LOADS].last[case.units]
-            seen |= (load & LAST_TIME > last & LAST_TIME) & self._behind(case, load)
-        return [np.where(seen, 0, stamps) for stamps in members] if seen.any() else members
+            load = case.shadow.crowds[STRONG_LOADS].last[case.units[at]]
+            seen |= (load & LAST_TIME > last & LAST_TIME) & self._behind(case, load, at)
+        for stamps in members if seen.any() else ():
+            stamps[at[seen]] = 0        # they are copies
+        return members
 
-    def _behind(self, case: Case, before: Array, at: Array | slice = slice(None)) -> Array:
+    def _behind(self, case: Case, before: Array, at: Array) -> Array:
         """For each of our accesses `at`: is it ordered behind the one stamped in `before`?"""
         if case.actor is None:
             return self.order.known(before, case.slots[at])
