@@ -82,7 +82,7 @@ class Slot:
         return None
 
     def __str__(self) -> str:
-        shown = self.choices if len(self.choices) <= 12 else (*self.choices[:2], "..", self.choices[-1])
+        shown = self.choices if len(self.choices) <= 16 else (*self.choices[:2], "..", self.choices[-1])
         listed = ", ".join(shown)
         return listed if self.name in ("", *self.choices) else f"{self.name}: {listed}"
 
