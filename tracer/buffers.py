@@ -24,6 +24,7 @@ SCOPES = ("global", "shared", "shared.dyn", "local", "tmem")
 # CUDA C++ Programming Guide, "Compute Capabilities": static shared memory of a block, and the most that sm_90 and sm_100 give one.
 STATIC_SHARED_LIMIT = 48 * 1024
 DYNAMIC_SHARED_LIMIT = 227 * 1024
+LOCAL_LIMIT = 512 * 1024            # bytes a thread
 HANDLE = dtype("handle")
 
 
@@ -390,6 +391,8 @@ def _allocate(shape: Any, element: Any, scope: str, layout: Any, align: int | No
     whole = span(sizes, placed)
     if scope != "shared.dyn":
         _check_constant(sizes, whole, scope, recorder)
+    if scope == "local" and in_bytes(whole, wanted).value > LOCAL_LIMIT:
+        recorder.fail(f"{in_bytes(whole, wanted).value} bytes of local memory; a thread has at most {LOCAL_LIMIT} (512 KiB)")
     storage = ir.Storage("", wanted, scope, whole, align or wanted.alignment)
     decl = ir.Buffer("", sizes, wanted, scope, placed, si.const(0), storage, align, cell, location=recorder.location())
     if scope == "shared.dyn":

@@ -85,6 +85,8 @@ def attr(values: dict[str, Any]) -> None:
     recorder.observe()
     if recorder.on_host:
         recorder.fail("T.attr stands below T.device_entry(): it describes the kernel")
+    if not isinstance(values, dict):
+        recorder.fail(f"T.attr takes a dict of attributes, such as T.attr({{\"{next(iter(_ATTRS))}\": 2}}), not {values!r}")
     for key, value in values.items():
         if key not in _ATTRS:
             recorder.fail(f"unknown attribute {key!r}; the attributes are {', '.join(_ATTRS)}")

@@ -103,7 +103,7 @@ def retyped(decl: ir.Buffer, wanted: DType, recorder: Recorder) -> ir.Buffer:
 def permuted(decl: ir.Buffer, order: Sequence[int], recorder: Recorder) -> ir.Buffer:
     """Axis k of the view is axis order[k] of the buffer."""
     refuse_window(decl, "permute", recorder)
-    if sorted(order) != list(range(len(decl.shape))):
+    if not all(isinstance(axis, int) for axis in order) or sorted(order) != list(range(len(decl.shape))):
         recorder.fail(f"{decl.name}.permute({', '.join(map(str, order))}): write each of the axes 0 to {len(decl.shape) - 1} once")
     try:
         layout = dense_layout(decl).permute(decl.shape, order)

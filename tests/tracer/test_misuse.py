@@ -126,6 +126,9 @@ MISUSES = {
     "device entry twice": (lambda A, I, tx, bx: T.device_entry(), r"T.device_entry\(\) was called twice"),
     "assume below": (lambda A, I, tx, bx: T.assume(tx < 3), r"T.assume stands before T.device_entry"),
     "unknown attribute": (lambda A, I, tx, bx: T.attr({"tirx.fast": 1}), r"unknown attribute 'tirx.fast'; the attributes are tirx.launch_bounds"),
+    "attributes that are no dict": (lambda A, I, tx, bx: T.attr("fast"), r"T.attr takes a dict of attributes, such as T.attr"),
+    "axes of another kind": (lambda A, I, tx, bx: A.permute("x", 0), r"A.permute\(x, 0\): write each of the axes 0 to 1 once"),
+    "too much local memory": (lambda A, I, tx, bx: T.alloc_local((1 << 20,), "float32"), r"4194304 bytes of local memory; a thread has at most"),
     "bad attribute": (lambda A, I, tx, bx: T.attr({"tirx.cooperative_launch": 1}), r"must be True or False"),
     "compared with None": (lambda A, I, tx, bx: A[tx, 0] == None, r"a value is compared with None \(a NoneType\)"),  # noqa: E711
     "numpy function": (lambda A, I, tx, bx: np.exp(A[tx, 0]), r"numpy.exp was called on.*Write T.exp\(...\)"),

@@ -259,7 +259,7 @@ def spelled(node: Node, text: Callable[[Node, DType | None], str]) -> str:
             listed.append(str(attrs[argument.name]))
         for operand in operands.get(argument.name, ()):
             constant = operand.attrs["value"] if operand.op is ops.CONST else None
-            written = text(operand, None if constant is None else literal_in(constant, argument.type_in(attrs)))
+            written = text(operand, None if constant is None or argument.is_memory else literal_in(constant, argument.type_in(attrs)))
             # A mutable scalar in the place of an address stands for its own; `+x` is the address that it holds.
             holds = argument.is_memory and operand.op is ops.LOAD and operand.attrs["buffer"].cell and written.isidentifier()
             listed.append(f"+{written}" if holds else written)
