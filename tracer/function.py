@@ -66,7 +66,7 @@ class Template:
 
     def _complete(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         known = self._signature.constexprs
-        listed = f"{self.__name__} has the constexprs {', '.join(known)}" if known else f"{self.__name__} has no constexprs"
+        listed = f"{self.__name__} has the constexprs {', '.join(known)}"
         if unknown := [name for name in constants if name not in known]:
             raise SpecializeError(f"{self.__name__}: unknown constexpr {', '.join(unknown)}; {listed}")
         values = {name: constants.get(name, default) for name, default in known.items()}
@@ -183,6 +183,12 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.function.name}>"
+
+    def specialize(self, **constants: Any) -> Kernel:
+        """The kernel itself, so that functions with and without constexprs are used alike. Raises `SpecializeError` for any constexpr."""
+        if constants:
+            raise SpecializeError(f"{self.__name__}: unknown constexpr {', '.join(constants)}; {self.__name__} is a kernel, with nothing to specialise")
+        return self
 
     # -- as text
 

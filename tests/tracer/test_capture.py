@@ -336,6 +336,13 @@ def test_specialise_errors_name_the_constexprs():
     assert trace(simple).__class__.__name__ == "Kernel"
 
 
+def test_a_kernel_specialises_to_itself():
+    kernel = trace(simple)
+    assert kernel.specialize() is kernel
+    with pytest.raises(SpecializeError, match=r"simple: unknown constexpr N; simple is a kernel, with nothing to specialise"):
+        kernel.specialize(N=1)
+
+
 # ---------------------------------------------------------------------- the parameter list
 
 def test_signatures_that_are_refused():
