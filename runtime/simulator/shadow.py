@@ -18,7 +18,7 @@ from runtime.simulator.frames import Array
 from runtime.simulator.knowledge import TIME_BITS
 
 PAGE = 1 << 12                  # units
-LARGEST_FLAT = 1 << 27          # bytes; memories of more are followed byte by byte, with stamps only for the pages that are touched
+LARGEST_FLAT = 1 << 26          # units; memories of more keep stamps only for the pages that are touched
 
 
 class Kind(NamedTuple):
@@ -119,7 +119,7 @@ class Shadow:
 
     def units(self, start: Array, size: int) -> tuple[Array, int]:
         """The units of accesses of `size` bytes at `start`, one row each, and how many each has."""
-        unit = math.gcd(self.unit, size) if self.nbytes <= LARGEST_FLAT else 1
+        unit = math.gcd(self.unit, size)
         if unit != 1 and np.any(start % unit):
             unit = math.gcd(unit, int(np.gcd.reduce(start, axis=None)))
         if unit != self.unit:
@@ -144,6 +144,9 @@ class Shadow:
         else:
             factor = self.unit // unit
             self.count *= factor
+            if self.pages is not None:      # each page becomes several, which lie where it lay
+                first = (np.repeat(self.pages, factor) - 1) * factor + 1
+                self.pages = np.where(first > 0, first + np.tile(np.arange(factor), len(self.pages)), 0)
             for part in (self.stored, *self.crowds.values()):
                 if part is not None:
                     part.widen(factor)

@@ -343,6 +343,23 @@ def test_a_memory_too_large_to_follow_as_a_whole() -> None:
         trace(k).simulate(a, 0)
 
 
+@pytest.mark.parametrize("place", [0, 4094, 3 << 24])
+def test_such_a_memory_in_units_of_several_sizes(place: int) -> None:
+    def k(A: T.Buffer(("n",), "uint32"), place: T.int32, apart: T.int32) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        A[place + tx] = 1
+        T.cuda.cta_sync()
+        A.view("uint8")[(place + tx) * 4 + 3] = T.uint8(tx % 2 + 1)
+        with T.If(tx < 32):
+            A.view("uint16")[(place + tx) * 2 + apart] = T.uint16(9)
+
+    a = np.zeros((1 << 26) + 1024, np.uint32)
+    trace(k).simulate(a, place, 0)
+    with pytest.raises(DataRaceError, match="data race on"):
+        trace(k).simulate(a, place, 3)
+
+
 def test_some_of_the_blocks() -> None:
     from tests.simulator.running import run
 
