@@ -187,7 +187,8 @@ class Kernel:
     def specialize(self, **constants: Any) -> Kernel:
         """The kernel itself, so that functions with and without constexprs are used alike. Raises `SpecializeError` for any constexpr."""
         if constants:
-            raise SpecializeError(f"{self.__name__}: unknown constexpr {', '.join(constants)}; {self.__name__} is a kernel, with nothing to specialise")
+            raise SpecializeError(f"{self.__name__}: unknown constexpr {', '.join(constants)}; "
+                                  f"{self.__name__} is a kernel, with nothing to specialise")
         return self
 
     # -- as text
