@@ -42,8 +42,13 @@ def _truncdiv(a: Value, b: Value) -> Value:
 
 def _select(condition: Value, a: Value, b: Value) -> Value:
     if isinstance(condition, np.ndarray):
-        return np.where(condition, a, b)
+        return np.where(condition, _number(a), _number(b))
     return a if condition else b
+
+
+def _number(x: Value) -> Value:
+    """A Python int beyond int64 as an array's element: of two plain ones NumPy makes an int64, wrapping them."""
+    return np.asarray(x, dtype=object) if isinstance(x, int) and not -_INT64 <= x < _INT64 else x
 
 
 def _min(a: Value, *rest: Value) -> Value:

@@ -95,6 +95,13 @@ def test_a_number_beyond_int64_is_kept() -> None:
     assert call(si.floordiv(a * b, 2**62), {a: x, b: x}).tolist() == [2**62, 0]
 
 
+def test_a_choice_of_two_plain_numbers_keeps_one_beyond_int64() -> None:
+    """Of which NumPy by itself makes an int64, wrapped."""
+    a, b, c, _ = SYMBOLS
+    got = function_of(si.select(si.lt(c, 2), a, b))(2**64 - 3, 2, np.arange(4))
+    assert got.tolist() == [2**64 - 3, 2**64 - 3, 2, 2]
+
+
 def test_shared_parts_are_computed_once() -> None:
     """As a tree this expression has 2**60 nodes."""
     x = SYMBOLS[0]
