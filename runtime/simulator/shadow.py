@@ -4,7 +4,8 @@ A plain store ends what came before: all that touched the unit must be ordered b
 ordered behind them too. Other accesses leave each other alone, and all of them must be ordered before the next store. Of such a `Crowd`
 the latest is kept, the latest by another thread of its block, of its warp, and the latest by another block. Where order comes from barriers
 of blocks and warps alone these four decide exactly whether a thread knows all of the crowd: among threads of a block the latest is known
-last. Where threads hand over what they know one by one, a fifth that only was forgotten may be missed; what is reported is real always.
+last. Where warps, and operations, hand over what they know one by one, the latest of each of 32 warps and of 16 operations are kept as well;
+an access that all of these have pushed out may be missed. What is reported is real always.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runtime.simulator.frames import Array
-from runtime.simulator.knowledge import TIME_BITS
+from runtime.simulator.knowledge import ACTOR, TIME_BITS, WARP
 
 PAGE = 1 << 12                  # units
 LARGEST_FLAT = 1 << 26          # units; memories of more keep stamps only for the pages that are touched
@@ -26,11 +27,17 @@ class Kind(NamedTuple):
 
     * `threads` of a block; `one_block`: each unit belongs to one block, whose threads alone touch it;
     * `warps`: something orders the lanes of a warp among themselves.
+    * `seats`: warps, and operations, are ordered one by one: the latest access of each is kept.
     """
 
     threads: int
     one_block: bool
     warps: bool
+    seats: bool = False
+
+
+SEATS = 32              # for warps: those of a block, or of several small ones
+OPERATIONS = 16         # seats behind these for asynchronous operations, the latest ones
 
 
 class Stamps:
@@ -77,11 +84,17 @@ class Crowd:
 
     def _keep(self, units: Array, stamps: Array, last: Array) -> None:
         """Put `stamps` beside those that are the latest now, by how far their threads are from each other."""
-        threads, one_block, warps = self.kind
-        if one_block and not warps:
+        threads, one_block, warps, seats = self.kind
+        if one_block and not warps and not seats:
             self._put("block", units, stamps)
             return
         who, latest = (stamps >> TIME_BITS) - 1, (last >> TIME_BITS) - 1
+        if seats:
+            warp_number = who // threads * -(-threads // WARP) + who % threads // WARP
+            seat = np.where(who >= ACTOR, SEATS + who % OPERATIONS, warp_number % SEATS)
+            for number in np.unique(seat).tolist():
+                part = seat == number
+                self._put(f"seat {number}", units[part], stamps[part])
         near = who // threads == latest // threads
         self._put("grid", units[~near], stamps[~near])
         if warps:

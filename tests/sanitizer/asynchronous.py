@@ -206,6 +206,31 @@ def one_lane_arrives_for_all(A: T.Buffer((4, 32), "float32"), B: T.Buffer((4, 32
             T.ptx.mbarrier.arrive.shared.b64(empty.ptr_to([i % 2]))
 
 
+@planted(21, DataRaceError, "slots", f32(8, 32), zeros(8, 128))
+def one_of_four_warps_does_not_say_that_it_is_done(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 128), "float32"), *, fixed: T.constexpr):
+    """And the count is that of the three others, so that nobody waits for ever."""
+    T.device_entry()
+    tx = T.thread_id([160])
+    full, empty = T.alloc_shared((2,), "uint64"), T.alloc_shared((2,), "uint64")
+    slots = T.alloc_shared((2, 32), "float32")
+    with T.If(tx == 0):
+        for s in range(2):
+            T.ptx.mbarrier.init.shared.b64(full.ptr_to([s]), 32)
+            T.ptx.mbarrier.init.shared.b64(empty.ptr_to([s]), 128 if fixed else 96)
+    T.cuda.cta_sync()
+    with T.If(tx >= 128):
+        for i in T.serial(8):
+            T.cuda.mbarrier_wait(empty.ptr_to([i % 2]), (i // 2 + 1) % 2)
+            slots[i % 2, tx - 128] = A[i, tx - 128]                     # BUG
+            T.ptx.mbarrier.arrive.shared.b64(full.ptr_to([i % 2]))
+    with T.Else():
+        for i in T.serial(8):
+            T.cuda.mbarrier_wait(full.ptr_to([i % 2]), i // 2 % 2)
+            B[i, tx] = slots[i % 2, 31 - tx % 32]                       # BUG
+            with T.If((tx // 32 != 1) | fixed):
+                T.ptx.mbarrier.arrive.shared.b64(empty.ptr_to([i % 2]))
+
+
 @planted(21, MBarrierError, "bar", f32(32), zeros(32))
 def init_of_a_barrier_in_use(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32"), *, fixed: T.constexpr):
     T.device_entry()
