@@ -72,7 +72,8 @@ class Races(Observer):
         alone = cluster == (1, 1, 1) and not any(n.op.effect & Effect.OPAQUE for n in nodes)
         syncs = Effect.SYNC | Effect.OPAQUE
         self.warps = self.threads > WARP and any(n.op.effect & syncs and n.op is not op.CTA_SYNC and n.op not in op.FENCES for n in nodes)
-        self.kinds = {scope: Kind(self.threads, one_block, self.warps, not self.lockstep) for scope, one_block in (("global", False), ("shared", alone))}
+        flags = not self.lockstep or any(n.op in op.FENCES or n.op.effect & Effect.OPAQUE for n in nodes)
+        self.kinds = {"global": Kind(self.threads, False, self.warps, flags), "shared": Kind(self.threads, alone, self.warps, not self.lockstep)}
         self.used = frozenset(operand for n in nodes for operand in n.operands) | {n for n in nodes if n.op is ins.ATOM}
         self.noted: dict[Node, str] = {}        # atomics whose outcome depends on the order
         self.slots_of: dict[int, tuple[Array, Array, Array]] = {}

@@ -203,3 +203,22 @@ def flag_that_is_a_plain_store(A: T.Buffer((THREADS,), "float32"), flag: T.Buffe
             T.cuda.thread_fence()
         T.cuda.cta_sync()
         B[tx] = A[THREADS - 1 - tx]
+
+
+@planted(14, DataRaceError, "X", f32(64), zeros(8, 64), zeros(1, dtype="uint32"))
+def one_reader_of_eight_without_a_fence(X: T.Buffer((64,), "float32"), B: T.Buffer((8, 64), "float32"), ticket: T.Buffer((1,), "uint32"), *,
+                                        fixed: T.constexpr):
+    """The last block overwrites what all have read; of one of them nothing says that it has."""
+    T.device_entry()
+    bx, tx = T.cta_id([8]), T.thread_id([64])
+    drawn = T.shared_scalar("uint32")
+    B[bx, tx] = X[63 - tx]                              # BUG
+    T.cuda.cta_sync()
+    with T.If(tx == 0):
+        with T.If((bx != 2) | fixed):
+            T.cuda.thread_fence()
+        drawn.assign(T.cuda.atomic_add(ticket.ptr_to([0]), 1))
+        T.cuda.thread_fence()
+    T.cuda.cta_sync()
+    with T.If(drawn == 7):
+        X[tx] = 1.0                                     # BUG
