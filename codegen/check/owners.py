@@ -26,8 +26,9 @@ def owners(accesses: list[FlatAccess], threads: Threads, lowered: Lowered, names
     if steps is None:
         other = next(a for a in accesses if a.index is not first.index)
         return f"{access_text(other, names)}, line {line_of(other.node)}, goes by another index than {access_text(first, names)}"
+    pinned: dict[Int, int] = {}     # what guards say of thread and block indices: the same for all accesses
     for access, digits in zip(accesses, steps):
-        reason = _has_one_owner(access, digits, threads, lowered, names)
+        reason = _has_one_owner(access, digits, pinned, threads, lowered, names)
         if reason:
             return reason
     return ""
@@ -59,7 +60,8 @@ def _size(e: Int) -> tuple[int, int, object]:
     return len(si.free_symbols(e)), max(abs(si.constant_of(e)), *map(abs, si.terms_of(e).values()), 0), e.key
 
 
-def _has_one_owner(access: FlatAccess, steps: dict[Int, int], threads: Threads, lowered: Lowered, names: dict[Int, str]) -> str:
+def _has_one_owner(access: FlatAccess, steps: dict[Int, int], pinned: dict[Int, int], threads: Threads, lowered: Lowered,
+                   names: dict[Int, str]) -> str:
     index, facts, turns = threads.turned(access.index, lowered.known[access.node])
     offset = si.make_sum({})
     for stride, times in steps.items():
@@ -75,7 +77,7 @@ def _has_one_owner(access: FlatAccess, steps: dict[Int, int], threads: Threads, 
         atoms.add(varying[0])
         digits.append((si.scale(si.product(f for f in si.factors_of(term) if f is not varying[0]), c), si.scale(term, c)))
     for symbol, node in threads.function.atoms.items():
-        if node.op in (ops.THREAD_INDEX, ops.BLOCK_INDEX) and symbol not in atoms and not _is_one(symbol, facts):
+        if node.op in (ops.THREAD_INDEX, ops.BLOCK_INDEX) and symbol not in atoms and not _is_pinned(symbol, facts, pinned):
             return f"threads that differ in {names.get(symbol, symbol.name)} alone touch the same element"
     below = si.const((moved(access.node).lanes if is_packet(access.node) else 1) - 1)
     for stride, term in sorted(digits, key=lambda digit: _size(digit[0])):
@@ -89,6 +91,7 @@ def _is_digit(symbol: Int, threads: Threads) -> bool:
     return threads.node(symbol).op in (ops.THREAD_INDEX, ops.BLOCK_INDEX, ops.LOOP_VAR)
 
 
-def _is_one(symbol: Int, facts: Facts) -> bool:
+def _is_pinned(symbol: Int, facts: Facts, pinned: dict[Int, int]) -> bool:
+    """Whether it has one value where the access stands, and the same one as at the accesses before."""
     low, high = facts.bounds(symbol)
-    return low is not None and low == high
+    return low is not None and low == high and pinned.setdefault(symbol, low) == low

@@ -102,11 +102,13 @@ def _in_block(lowered: Lowered, storage: Storage, names: dict[Int, str]) -> Iter
         for a, b in combinations_with_replacement(steps, 2):
             if not (_writes(a.access) or _writes(b.access)) or _is_atomic(a.access) and _is_atomic(b.access):
                 continue
-            writer = a.access if _writes(a.access) else b.access
-            verdict, reason = _pair(a, b, span.certain, threads, lowered, memo, names)
-            found = _finding(verdict, writer, reason, names)
-            if writer not in told or _GRAVITY[found.verdict] > _GRAVITY[told[writer].verdict]:
-                told[writer] = found
+            both = _writes(a.access) and _writes(b.access) and a.access is not b.access
+            for one, two in ((a, b), (b, a)) if both else ((a, b),):
+                writer = one.access if _writes(one.access) else two.access
+                verdict, reason = _pair(one, two, span.certain, threads, lowered, memo, names)
+                found = _finding(verdict, writer, reason, names)
+                if writer not in told or _GRAVITY[found.verdict] > _GRAVITY[told[writer].verdict]:
+                    told[writer] = found
     yield from told.values()
 
 

@@ -205,6 +205,37 @@ def test_elements_of_the_grid() -> None:
     assert {f[0] for f in found if "of C[" in f[1]} == {OPEN}
 
 
+def test_what_guards_pin_must_be_the_same_for_all_accesses() -> None:
+    """Each of the two accesses is one thread's, but not the same one's."""
+    def kernel(data: T.Buffer((1,), "int32"), out: T.Buffer((1,), "int32"), *, reader: T.constexpr) -> None:
+        T.device_entry()
+        bx, tx = T.cta_id([2]), T.thread_id([32])
+        with T.If((bx == 0) & (tx == 0)):
+            data[0] = 42
+        with T.If((bx == reader) & (tx == 0)):
+            out[0] = data[0]
+
+    verdicts = {reader: told(trace(kernel).specialize(reader=reader).check(), "race") for reader in (0, 1)}
+    assert verdicts[0][0] == (SAFE, "store of data[0]", "each element belongs to one thread of the grid")
+    assert verdicts[1][0] == (OPEN, "store of data[0]", "threads that differ in bx alone touch the same element")
+
+
+def test_both_of_two_stores_that_meet_are_told() -> None:
+    def kernel(A: T.Buffer((64,), "int32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        tile = T.alloc_shared((65,), "int32")
+        tile[tx] = tx
+        tile[tx + 1] = tx
+        T.cuda.cta_sync()
+        A[tx] = tile[tx]
+
+    line = kernel.__code__.co_firstlineno
+    assert told(trace(kernel).check(), "race")[:2] == [
+        (OPEN, "store of tile[tx]", f"threads 1 and 0, the other at line {line + 5}, write the same element: right only if they write the same"),
+        (OPEN, "store of tile[tx + 1]", f"threads 0 and 1, the other at line {line + 4}, write the same element: right only if they write the same")]
+
+
 # ---- costs -------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("index", "least", "most", "ideal"), [
