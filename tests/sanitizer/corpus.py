@@ -39,9 +39,9 @@ class Planted:
     def name(self) -> str:
         return f"{self.number:02}-{self.fn.__name__}"
 
-    def run(self, fixed: bool) -> Any:
-        """Trace and simulate; the result is the report."""
-        return trace(self.fn).specialize(fixed=fixed).simulate(*self.arguments(), checks=self.checks)
+    def run(self, fixed: bool, seed: int | None = None) -> Any:
+        """Trace and simulate, with a `seed` in another legal order; the result is the report."""
+        return trace(self.fn).specialize(fixed=fixed).simulate(*self.arguments(), checks=self.checks, seed=seed)
 
     def lines(self) -> list[str]:
         """`file:line` of every marked line, the file by its last part, as messages before the run give it."""

@@ -22,9 +22,10 @@ def test_the_bug_is_found(case: Planted) -> None:
     assert all(line in message for line in case.lines()), (case.lines(), message)
 
 
+@pytest.mark.parametrize("seed", [None, 1])
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: case.name)
-def test_the_corrected_twin_passes(case: Planted) -> None:
-    case.run(fixed=True)
+def test_the_corrected_twin_passes(case: Planted, seed: int | None) -> None:
+    case.run(fixed=True, seed=seed)
 
 
 def test_names_are_unique() -> None:
