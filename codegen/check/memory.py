@@ -48,6 +48,8 @@ def _within(access: FlatAccess, axis: int, first: Int, last: Int, size: Int, sho
         # It may stand behind the last element, if nothing is reached through it.
         reason = f"index {axis} is {range_text(first, facts, names)}; what is reached from there, the simulator sees"
         return Finding("bounds", OPEN, what, reason, access.node.location, relation, facts, names)
+    if access.node.op is ops.ADDRESS_OF:
+        reasons[SAFE] += ", the element it points to; what is reached from there, the simulator sees"
     return Finding.of("bounds", what, relation, facts, reasons, access.node.location, names)
 
 

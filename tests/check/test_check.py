@@ -65,7 +65,7 @@ def test_pointers() -> None:
 
     checked = trace(kernel).check()
     assert told(checked, "bounds") == [
-        (SAFE, "address of A[tx*2]", "0 <= tx*2 < 64"),
+        (SAFE, "address of A[tx*2]", "0 <= tx*2 < 64, the element it points to; what is reached from there, the simulator sees"),
         (OPEN, "address of A[k + tx]",
          "index 0 is k + tx, which is -2147483648 to 2147483678; what is reached from there, the simulator sees")]
 
