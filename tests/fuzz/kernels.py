@@ -15,7 +15,10 @@ def check(count: int, seed: int) -> dict[str, int]:
         program = Program.draw(Random(number), 7)
         kernel = program.kernel()
         got = {name: data.copy() for name, data in program.arrays.items()}
-        kernel(*[got[name] for name in BUFFERS])
+        try:
+            kernel(*[got[name] for name in BUFFERS])
+        except Exception as error:
+            raise AssertionError(f"seed {number}: {error!r}\n{kernel.script()}") from error
         for name, expected in program.expected().items():
             elements += expected.size
             assert same(got[name], expected).all(), f"seed {number}, buffer {name}:\n{kernel.script()}"
