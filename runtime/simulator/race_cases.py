@@ -10,11 +10,13 @@ from runtime.simulator.events import Touch
 from runtime.simulator.frames import Array
 from runtime.simulator.knowledge import TIME_BITS, Actor
 from runtime.simulator.shadow import Shadow
+from tracer import instructions as ins
+from tracer import operations as op
 from tracer.ir import Buffer, Node
 
 
 class Event(NamedTuple):
-    """What happened at one time; `strong` and `rank` (of the scope) for accesses."""
+    """What happened at one time; `strong`, `rank` (of the scope) and `width` (see `width_of`) for accesses."""
 
     node: Node | None
     buffer: Buffer | None
@@ -22,6 +24,18 @@ class Event(NamedTuple):
     proxy: str
     strong: bool
     rank: int
+    width: int = 0
+
+
+def width_of(touch: Touch) -> int:
+    """The bytes on which an atomic is atomic: those of an element of a vector or pair. 0 for anything else."""
+    node = touch.node
+    if node.op in op.ATOMICS and touch.buffer is not None:
+        return int(touch.buffer.dtype.cell.itemsize)
+    if node.op not in (ins.ATOM, ins.RED):
+        return 0
+    lanes = int(str(node.attrs.get("vec") or 1).lstrip("v")) * (2 if "x2" in str(node.attrs.get("type")) else 1)
+    return touch.size // lanes
 
 
 class Case(NamedTuple):

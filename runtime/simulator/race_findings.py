@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.simulator.frames import Array
 from runtime.simulator.knowledge import ACTOR, LAST_TIME, TIME_BITS, WARP
-from runtime.simulator.race_cases import Case, Event
+from runtime.simulator.race_cases import Case, Event, width_of
 from runtime.simulator.race_text import Accused, describe
 from tracer.errors import DataRaceError, SameValueRaceError
 
@@ -92,7 +92,7 @@ def _why(races: Races, case: Case, who: int, event: Event, when: int, mine: int)
     strong = event.strong, case.strong
     row, own_row = who // races.threads, own // races.threads
     if all(strong):
-        return "scope"
+        return "scope" if event.width in (0, width_of(case.touch)) else "width"
     if row == own_row:
         same_warp = who % races.threads // WARP == own % races.threads // WARP
         return "atomic" if any(strong) else "warp" if same_warp else "block"

@@ -44,6 +44,7 @@ REASONS = {
               "between the two.",
     "atomic grid": "An atomic orders other atomics only, not the plain access of the same element by another block: make both atomic.",
     "scope": "Both are atomic, but the scope of one does not reach the block of the other: use scope=\"device\".",
+    "width": "Both are atomic, but of different widths, so that neither is atomic for the other: use one type for all atomics of these bytes.",
     "unreached": "What was handed over between the two blocks has too narrow a scope to reach from one to the other: use "
                  "T.cuda.thread_fence() and atomics of scope=\"device\".",
     "proxy": "The two are ordered, but the asynchronous operation goes through another proxy, which does not see plain stores before a fence: "

@@ -23,7 +23,7 @@ from runtime.simulator.knowledge import ACTOR, LAST_TIME, RANK, TIME_BITS, WARP,
 from runtime.simulator.memory import Memory
 from runtime.simulator.peers import Peers, meets_cluster
 from runtime.simulator.polling import needs_warps
-from runtime.simulator.race_cases import Case, Event, as_actor
+from runtime.simulator.race_cases import Case, Event, as_actor, width_of
 from runtime.simulator.race_findings import finding
 from runtime.simulator.race_text import Grid
 from runtime.simulator.shadow import Kind, Shadow
@@ -122,7 +122,7 @@ class Races(Observer):
             slots, marks = as_actor(actor, slots)
         now = self.order.tick()
         strong, rank = touch.kind == "atomic" or bool(touch.order), RANK[touch.scope]
-        self.events.append(Event(touch.node, touch.buffer, touch.kind, touch.proxy, strong, rank))
+        self.events.append(Event(touch.node, touch.buffer, touch.kind, touch.proxy, strong, rank, width_of(touch) if strong else 0))
         units, each = shadow.units(touch.start, touch.size)
         each *= touch.start.shape[1] if touch.start.ndim > 1 else 1
         if each > 1:
@@ -141,6 +141,7 @@ class Races(Observer):
                     self._check(case, stamps_before, loads=name == LOADS)
         if touch.kind == "atomic":
             self._note(case)
+            self._check_widths(case, self.events[-1].width)
         if rule.crowd is None:
             self._store(case)
         else:
@@ -247,6 +248,19 @@ class Races(Observer):
                     kept = np.zeros_like(before)
                     kept[short] = before[short]
                     self._check(case, kept)
+
+    def _check_widths(self, case: Case, width: int) -> None:
+        """Atomics of other widths on the same bytes: neither is atomic for the other (PTX ISA 8.7.1, they must overlap completely)."""
+        widths = case.shadow.widths
+        if width:
+            widths.add(width)
+        if not width or len(widths) < 2:
+            return
+        for before in case.shadow.crowd(STRONG_STORES).members(case.units):
+            times, kinds = np.unique(before & LAST_TIME, return_inverse=True)
+            other = np.array([self.events[t].width not in (0, width) for t in times.tolist()], np.bool_)[kinds]
+            if other.any():
+                self._check(case, np.where(other, before, 0))
 
     def rows(self, slots: Array) -> Array:
         """The rows of the blocks of threads, and of those that issued operations."""

@@ -128,6 +128,7 @@ class Shadow:
         self.pages: Array | None = None
         self.stored: Stamps | None = None
         self.crowds: dict[str, Crowd] = {}
+        self.widths: set[int] = set()       # of atomics
         self.narrow = False         # an atomic or ordered access of less than device scope was seen
 
     def units(self, start: Array, size: int) -> tuple[Array, int]:

@@ -412,3 +412,22 @@ def test_who_polled_a_flag_may_set_it_back() -> None:
     trace(k).specialize(polls=True).simulate(f)
     with pytest.raises(DataRaceError):
         trace(k).specialize(polls=False).simulate(f)
+
+
+def test_atomics_of_different_widths() -> None:
+    def k(S: T.Buffer((4,), "uint32"), H: T.Buffer((4,), "float16x2"), *, wide: T.constexpr) -> None:
+        T.device_entry()
+        tx = T.thread_id([64])
+        T.cuda.atomic_add(H.ptr_to([0]), T.reinterpret("float16x2", T.uint32(0)))       # a vector is atomic by its elements
+        with T.If(tx < 32):
+            T.cuda.atomic_add(S.ptr_to([1]), 1)
+        with T.Else():
+            if wide:
+                T.cuda.atomic_add(S.view("uint64").ptr_to([0]), 1)
+            else:
+                T.cuda.atomic_add(S.ptr_to([1]), 1)
+
+    s, h = np.zeros(4, np.uint32), np.zeros((4, 2), np.float16)
+    trace(k).specialize(wide=False).simulate(s, h)
+    with pytest.raises(DataRaceError, match="Both are atomic, but of different widths"):
+        trace(k).specialize(wide=True).simulate(s, h)
