@@ -37,7 +37,10 @@ def races(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
     accesses = [a for node, a in lowered.accesses.items() if node.op is not ops.ADDRESS_OF]
     for storage in dict.fromkeys(a.buffer.storage for a in accesses):
         mine = [a for a in accesses if a.buffer.storage is storage]
-        if storage.scope not in (*_SHARED, "global") or not any(map(_writes, mine)):
+        if storage.scope not in (*_SHARED, "global"):
+            continue
+        if not any(map(_writes, mine)):
+            yield from _by_instructions(lowered, storage, names)
             continue
         reason = _beyond(lowered, storage)
         if reason:
@@ -46,6 +49,15 @@ def races(lowered: Lowered, names: dict[Int, str]) -> Iterator[Finding]:
             yield from _global(lowered, mine, names)
         else:
             yield from _in_block(lowered, storage, names)
+
+
+def _by_instructions(lowered: Lowered, storage: Storage, names: dict[Int, str]) -> Iterator[Finding]:
+    """What is read by threads, and written by instructions alone."""
+    for node in lowered.function.device.walk():
+        for role, operand in ins.roles(node) if ins.is_instruction(node.op) else ():
+            access = lowered.accesses.get(operand) if role in ("write", "update") else None
+            if access is not None and access.buffer.storage is storage:
+                yield _finding(OPEN, access, f"{node.op.name} writes there, which only a run follows", names)
 
 
 def _beyond(lowered: Lowered, storage: Storage) -> str:

@@ -220,6 +220,18 @@ def test_what_guards_pin_must_be_the_same_for_all_accesses() -> None:
     assert verdicts[1][0] == (OPEN, "store of data[0]", "threads that differ in bx alone touch the same element")
 
 
+def test_what_instructions_alone_write_is_left_to_the_run() -> None:
+    def kernel(A: T.Buffer((128,), "float32", align=16), B: T.Buffer((128,), "float32")) -> None:
+        T.device_entry()
+        tx = T.thread_id([32])
+        tile = T.alloc_shared((128,), "float32")
+        T.ptx["cp.async.cg.shared.global"](tile.ptr_to([tx * 4]), A.ptr_to([tx * 4]), 16)
+        T.ptx.cp.async_.wait_all()
+        B[tx] = tile[127 - tx]
+
+    assert told(trace(kernel).check(), "race")[0] == (OPEN, "address of tile[tx*4]", "ptx.cp.async writes there, which only a run follows")
+
+
 def test_both_of_two_stores_that_meet_are_told() -> None:
     def kernel(A: T.Buffer((64,), "int32")) -> None:
         T.device_entry()
