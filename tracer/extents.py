@@ -13,6 +13,7 @@ from symbolic import integers as si
 from symbolic.integers import Int
 from symbolic.layout.values import is_sympy
 from symbolic.text import text
+from tracer import operations as ops
 from tracer.addressing import with_symbols
 from tracer.errors import DTypeError
 from tracer.recorder import Recorder
@@ -82,11 +83,14 @@ def over_function(layout: Any, recorder: Recorder) -> Any:
 
 def value_of(entry: Int, recorder: Recorder) -> Value | int:
     """An integer over atoms as the author sees it: a Python int, or a value (recorded where it is a formula)."""
-    if entry in recorder.function.atoms:
-        declared = [node for node in recorder.function.scope_ids if node.sym is entry]      # the author's name of a hardware index
-        return wrap(declared[0] if declared else recorder.function.atoms[entry], recorder)
     if si.is_const(entry):
         return entry.value
+    declared = [node for node in recorder.function.scope_ids if node.sym is entry]      # the author's name: a warp is a thread's number // 32
+    if declared:
+        return wrap(declared[0], recorder)
+    if entry in recorder.function.atoms:
+        node = recorder.function.atoms[entry]
+        return wrap(node, recorder) if node.op is not ops.THREAD_INDEX else thread_of_lanes(recorder) or wrap(node, recorder)
     operands = [value_of(operand, recorder) for operand in entry.args]
     if entry.op == si.SUM:
         terms = [operand * factor if factor != 1 else operand for operand, factor in zip(operands, entry.coefs)]
@@ -95,6 +99,21 @@ def value_of(entry: Int, recorder: Recorder) -> Value | int:
     if entry.op not in _OPERATORS:
         recorder.fail(f"the expression {symbolic_text(entry, recorder)} cannot be used as a value; write it with T.* functions")
     return reduce(_OPERATORS[entry.op], operands)
+
+
+# The number of a thread in its block, as the ids that may be declared make it up.
+_THREADS = ({"warp_id": 32, "lane_id": 1}, {"warpgroup_id": 128, "thread_id_in_wg": 1}, {"warpgroup_id": 128, "warp_id_in_wg": 32, "lane_id": 1})
+
+
+def thread_of_lanes(recorder: Recorder) -> Value | None:
+    """The number of the present thread in its block, from its warp and lane; None where these are not declared."""
+    ids = {node.attrs["kind"]: node for node in recorder.function.scope_ids}
+    for factors in _THREADS:
+        if factors.keys() <= ids.keys():
+            number: Value = reduce(operator.add, [wrap(ids[kind], recorder) * factor if factor != 1 else wrap(ids[kind], recorder)
+                                                  for kind, factor in factors.items()])
+            return number
+    return None
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {

@@ -9,7 +9,7 @@ from typing import Any
 from symbolic import integers as si
 from symbolic.integers import Int
 from tracer import operations as ops
-from tracer.extents import extent, symbolic_text, value_of
+from tracer.extents import extent, symbolic_text, thread_of_lanes, value_of
 from tracer.ir import Function, Node
 from tracer.recorder import INT32, Recorder, current
 from tracer.values import Value, as_condition, wrap
@@ -245,11 +245,10 @@ def present_thread() -> Value:
     threads = _earlier("thread_id", recorder)
     linear: Value
     if not threads:
-        warps, lanes = _earlier("warp_id", recorder), _earlier("lane_id", recorder)
-        if not warps or not lanes:
+        found = thread_of_lanes(recorder)
+        if found is None:
             recorder.fail("which thread this is cannot be told yet; declare T.thread_id([...]), or T.warp_id([...]) and T.lane_id([32]), first")
-        linear = wrap(warps[0], recorder) * WARP + wrap(lanes[0], recorder)
-        return linear
+        return found
     linear, step = wrap(threads[0], recorder), threads[0].attrs["extent"]
     for node in threads[1:]:
         linear = linear + wrap(node, recorder) * value_of(step, recorder)

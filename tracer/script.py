@@ -27,18 +27,25 @@ from tracer.spelling import quoted, spell
 
 INDENT = "    "
 LAYOUT_NAMES = frozenset({"TileLayout", "ComposeLayout", "S", "R", *AXES})
-_RESERVED = {"T", "trace", "range", *keyword.kwlist, *keyword.softkwlist}
+_RESERVED = frozenset({"T", "trace", "range", *keyword.kwlist, *keyword.softkwlist})
 
 
 def script(function: Function) -> str:
-    """Python source with the imports it needs; executing it defines a function that traces back to an equal one."""
-    text = Printer(function).function()
-    return f"{_imports(text)}\n\n{text}"
+    """Python source with the imports it needs; executing it defines a function that traces back to an equal one.
+
+    A name of the author's that is also that of something imported gets an underscore.
+    """
+    printer = Printer(function)
+    text = printer.function()
+    taken = frozenset(filter(printer.names.taken, printer.imported))
+    if taken:
+        printer = Printer(function, taken)
+        text = printer.function()
+    return f"{_imports(text, printer.imported)}\n\n{text}"
 
 
-def _imports(text: str) -> str:
-    """The import lines that `text` needs."""
-    names = {name for name in re.findall(r"\b[A-Za-z]\w*\b", " ".join(re.findall(r"(?:Tile|Compose)Layout\(.*", text))) if name in LAYOUT_NAMES}
+def _imports(text: str, names: set[str]) -> str:
+    """The import lines that `text`, whose layouts mention `names`, needs."""
     lines = ["import sympy\n"] if "sympy." in text else []
     lines += [f"from symbolic.layout import {', '.join(sorted(names))}"] if names else []
     return "\n".join([*lines, "from tracer import T", ""])
@@ -67,13 +74,14 @@ class ExtentPrinter(IntPrinter):
 class Names:
     """Unique Python names for nodes and buffers."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: frozenset[str]) -> None:
+        self._reserved = reserved
         self._given: dict[object, str] = {}
         self._taken = Counter[str]()
 
     def __call__(self, thing: object, wanted: str) -> str:
         if thing not in self._given:
-            base = f"{wanted}_" if wanted in _RESERVED else wanted
+            base = f"{wanted}_" if wanted in self._reserved else wanted
             name = base
             while self._taken[name]:
                 name = f"{base}_{self._taken[base]}"
@@ -82,6 +90,9 @@ class Names:
             self._given[thing] = name
         return self._given[thing]
 
+    def taken(self, name: str) -> bool:
+        """True where something has this name."""
+        return bool(self._taken[name])
 
     def fresh(self) -> str:
         """A neutral name that nobody has: v0, v1, ..."""
@@ -95,9 +106,10 @@ class Names:
 class Printer:
     """Prints one function. `body` prints a region alone (the device half)."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, imported: frozenset[str] = frozenset()) -> None:
         self.source = function
-        self.names = Names()
+        self.names = Names(_RESERVED | imported)
+        self.imported: set[str] = set()     # what the layouts are written with
         self.lines: list[str] = []
         self.depth = 0
         self.uses = _uses(function)
@@ -203,7 +215,9 @@ class Printer:
         """A layout with the author's names for its symbols."""
         if layout is None:
             return "None"
-        return repr(with_symbols(layout, lambda value: substitute(value, {s: named(self.name(self.source.atoms[s])) for s in free_symbols(value)})))
+        text = repr(with_symbols(layout, lambda value: substitute(value, {s: named(self.name(self.source.atoms[s])) for s in free_symbols(value)})))
+        self.imported |= LAYOUT_NAMES & set(re.findall(r"\b[A-Za-z]\w*\b", text))
+        return text
 
     # ------------------------------------------------------------------ regions
 

@@ -15,7 +15,7 @@ from examples import ampere_gemm, blackwell_gemm, hopper_gemm
 from tests.matrix.compiled import report
 from tests.nvcc import needs_nvcc
 from tests.simulator.running import run
-from tracer import errors
+from tracer import errors, trace
 
 
 def sizes(m: int, n: int, k: int, **others: int) -> dict[str, int]:
@@ -31,6 +31,15 @@ SMALL: dict[str, tuple[Any, Any, Any, dict[str, int]]] = {
 }
 MORE = [("ampere", sizes(256, 128, 64)), ("hopper", sizes(256, 256, 256)), ("hopper", sizes(256, 64, 192, BN=64, STAGES=4, CLUSTER=1)),
         ("hopper", sizes(512, 192, 128, BN=192, STAGES=3, CLUSTER=4)), ("blackwell", sizes(256, 256, 128, BN=128, STAGES=4))]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_scripts_trace_back(name: str) -> None:
+    module, _, _, size = SMALL[name]
+    text = module.gemm.specialize(**size).script()
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    assert trace(namespace["gemm"]).script() == text
 
 
 def multiplied(gemm: Any, given: Any, made: Any, size: dict[str, int], **how: Any) -> None:

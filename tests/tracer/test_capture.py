@@ -477,3 +477,12 @@ def test_accesses_have_coordinates_index_and_location():
     assert sympy.simplify(store.index.subs({s: {"i": i, "j": j}[s.name] for s in store.index.free_symbols}) - (8 * i + j)) == 0
     assert [s.name for s in store.coords] == ["i", "j"]
     assert store.location.line == kernel.__code__.co_firstlineno + 4
+
+
+def test_a_name_that_a_layout_needs_is_the_layouts():
+    def copied(S: T.Buffer((4, 8), "float32", layout=TileLayout(S[(4, 8):(16, 1)])), m: T.Buffer((4, 8), "float32")):
+        T.device_entry()
+        t = T.thread_id([32])
+        S[t // 8, t % 8] = m[t // 8, t % 8]
+
+    assert "def copied(S_: T.Buffer((4, 8), \"float32\", layout=TileLayout(S[(4, 8):(16, 1)])), m: T.Buffer" in round_trip(trace(copied))
