@@ -72,6 +72,7 @@ def _dealloc(c: Compiler, node: Node) -> tuple[Run, bool]:
             fail(agent, frame, node, f"the columns are still used by {busy.node.op.name} at {busy.node.location}: wait for its commit first")
         if (moved := tensor.unwaited(every, writes=True)) is not None:
             fail(agent, frame, node, f"the columns are still used by {moved.node.op.name} at {moved.node.location}: wait for it first")
+        tensor.used(agent, frame, node, tensor.use(agent, frame, node, every, "store"))
         try:
             tensor.memory.free(start, count)
         except Unusable as why:
@@ -138,7 +139,8 @@ def _ld(c: Compiler, node: Node) -> tuple[Run, bool]:
         if bad.any():
             lane, column = (int(np.broadcast_to(part, bad.shape)[bad][0]) for part in cells)
             fail(agent, frame, node, f"reads lane {lane}, column {column} of tensor memory, which nothing has written", UninitializedReadError)
-        tensor.transfers.setdefault(agent, []).append(Transfer(node, frame, cells, out, None))
+        use = tensor.use(agent, frame, node, cells, "load")
+        tensor.transfers.setdefault(agent, []).append(Transfer(node, frame, cells, out, None, use))
         for _, memory, positions in out.places(agent, frame):
             tracker = tracker_of(memory)
             tracker.take(tracker.filled, positions, out.cell.itemsize, node)
@@ -157,7 +159,8 @@ def _st(c: Compiler, node: Node) -> tuple[Run, bool]:
         tensor = tensor_of(agent)
         cells = _moved(agent, frame, node, tensor, uniform(agent, frame, node, "taddr", address(agent, frame)))
         _check_order(agent, frame, node, tensor, cells, writes=True)
-        tensor.transfers.setdefault(agent, []).append(Transfer(node, frame, cells, None, values(agent, frame)))
+        use = tensor.use(agent, frame, node, cells, "load")
+        tensor.transfers.setdefault(agent, []).append(Transfer(node, frame, cells, None, values(agent, frame), use))
 
     return run, False
 
@@ -175,6 +178,7 @@ def _wait(c: Compiler, node: Node) -> tuple[Run, bool]:
         tensor.transfers[agent] = [t for t in transfers if (t.values is None) != loads]
         for transfer in due:
             _finish(agent, tensor, transfer)
+            tensor.used(agent, frame, node, transfer.use)
         agent.engines.changes += 1
 
     return run, False

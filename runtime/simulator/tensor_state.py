@@ -14,13 +14,16 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from runtime.simulator.agent import Agent, line
-from runtime.simulator.events import AsyncOperation
+from runtime.simulator.events import AsyncOperation, Touch
 from runtime.simulator.frames import Array, Frame, Value
+from runtime.simulator.memory import Memory
 from runtime.simulator.register_operands import Registers
 from runtime.simulator.resident import WARP, Block
 from runtime.simulator.tensor_memory import COLUMNS, LANES, TensorMemory
+from symbolic.integers import const
+from tracer.dtypes import dtype
 from tracer.errors import AsyncError, SimulationError, TensorMemoryError
-from tracer.ir import Node
+from tracer.ir import Buffer, Node, Storage
 
 
 class Cells(NamedTuple):
@@ -38,6 +41,19 @@ class Transfer(NamedTuple):
     cells: Cells
     registers: Registers | None
     values: Array | None
+    use: Use
+
+
+# What observers are shown of an allocation: a byte for each column, which is read by whoever moves its cells and written by whoever frees it.
+_SIZE, _BYTE = const(COLUMNS), dtype("uint8")
+SHOWN = Buffer("tensor memory", (_SIZE,), _BYTE, "tmem", None, const(0), Storage("tensor memory", _BYTE, "tmem", _SIZE, 1))
+
+
+class Use(AsyncOperation):
+    """What a whole warp does to columns, as observers are told: an actor that knows what any lane knew, of which all lanes know afterwards."""
+
+    def land(self) -> None:
+        """Nothing: it is only looked at."""
 
 
 @dataclass(eq=False)
@@ -81,6 +97,7 @@ class Tensor:
         self.transfers: dict[Agent, list[Transfer]] = {}
         self.work: list[Work] = []                              # not landed
         self.issued: dict[int, list[Work]] = {}                 # by thread, from the start: a commit is of all of it
+        self.shown: dict[int, Memory] = {}                      # by column, for observers: that of its allocation
 
     def pending(self) -> list[Work]:
         self.work = [work for work in self.work if not work.landed]
@@ -90,6 +107,24 @@ class Tensor:
         """These columns are a new allocation."""
         which = slice(start, start + columns)
         self.finished[:, which], self.released[:, which], self.user[:, which] = 0, 0, -1
+        self.shown.update(dict.fromkeys(range(start, start + columns), Memory(np.zeros(COLUMNS, np.uint8), COLUMNS)))
+
+    def use(self, agent: Agent, frame: Frame, node: Node, cells: Cells, kind: str) -> Use:
+        """Tell observers that a warp begins to use columns: a "load" that moves their cells, or the "store" that frees them."""
+        used = Use(node, agent.numbers(frame))
+        columns = np.unique(cells.columns)
+        for observer in agent.observers:
+            observer.issue(used, used.threads)
+            for memory in {id(m): m for m in map(self.shown.get, columns.tolist()) if m is not None}.values():
+                mine = np.array([c for c in columns.tolist() if self.shown.get(c) is memory])
+                observer.access(Touch(node, SHOWN, memory, kind, used.threads[:1], mine[None, :], 1, actor=used))
+        return used
+
+    def used(self, agent: Agent, frame: Frame, node: Node, use: Use) -> None:
+        """Tell them that it has ended, and that the frame's threads know."""
+        for observer in agent.observers:
+            observer.land(use, use)
+            observer.acquire(agent.numbers(frame), use, node, "cta")
 
     def check(self, cells: Cells) -> None:
         """Raise Unusable unless these cells exist and are allocated."""

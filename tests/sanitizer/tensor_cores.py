@@ -125,11 +125,12 @@ def _tcgen05(name: str, error: type[Exception], buffer: str, marks: tuple[str, .
         T.ptx.tcgen05.wait__ld.sync.aligned()
         T.ptx.tcgen05.wait__st.sync.aligned()
         T.ptx.tcgen05.fence__before_thread_sync()
-        T.cuda.cta_sync()
+        if wrong != "early":
+            T.cuda.cta_sync()
         T.ptx.tcgen05.fence__after_thread_sync()
-        with T.If(warp == 0):
+        with T.If(warp == 3):
             if wrong != "leak":
-                T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](base, 32)
+                T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](base, 32)      # FREE
             if wrong == "relinquish":
                 T.ptx["tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"]()
                 T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](slot.ptr_to([0]), 32)     # AGAIN
@@ -142,6 +143,7 @@ _tcgen05("column_that_is_not_allocated", TensorMemoryError, "tcgen05.ld", ("# LO
 _tcgen05("lanes_of_another_warp", TensorMemoryError, "tcgen05.ld", ("# LOAD",), "lanes")
 _tcgen05("tensor_memory_that_nothing_wrote", UninitializedReadError, "tcgen05.ld", ("# LOAD",), "empty")
 _tcgen05("register_used_before_the_wait", AsyncError, "r", ("# USE",), "wait_ld")
+_tcgen05("columns_freed_while_others_use_them", DataRaceError, "tensor memory", ("# LOAD", "# FREE"), "early")
 _tcgen05("allocation_after_the_permit_is_given_up", TensorMemoryError, "tcgen05.alloc", ("# AGAIN",), "relinquish")
 
 
