@@ -128,7 +128,7 @@ def _tcgen05(name: str, error: type[Exception], buffer: str, marks: tuple[str, .
         if wrong != "early":
             T.cuda.cta_sync()
         T.ptx.tcgen05.fence__after_thread_sync()
-        with T.If(warp == 3):
+        with T.If(warp == 2):
             if wrong != "leak":
                 T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](base, 32)      # FREE
             if wrong == "relinquish":
