@@ -102,6 +102,8 @@ class Profile(Observer):
     # ---- events
 
     def access(self, touch: Touch) -> None:
+        if touch.buffer is not None and touch.buffer.scope == "tmem":
+            return      # it has neither sectors nor the banks of shared memory
         shared = isinstance(touch.memory, SharedMemory)
         cost = self.costs[Side(touch.node, touch.kind, "shared" if shared else "global", touch.buffer)]
         start = touch.start if touch.start.ndim > 1 else touch.start[:, None]

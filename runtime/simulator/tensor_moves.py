@@ -72,7 +72,7 @@ def _dealloc(c: Compiler, node: Node) -> tuple[Run, bool]:
             fail(agent, frame, node, f"the columns are still used by {busy.node.op.name} at {busy.node.location}: wait for its commit first")
         if (moved := tensor.unwaited(every, writes=True)) is not None:
             fail(agent, frame, node, f"the columns are still used by {moved.node.op.name} at {moved.node.location}: wait for it first")
-        tensor.used(agent, frame, node, tensor.use(agent, frame, node, every, "store"))
+        tensor.use(agent, frame, node, every, "store")
         try:
             tensor.memory.free(start, count)
         except Unusable as why:
@@ -178,7 +178,7 @@ def _wait(c: Compiler, node: Node) -> tuple[Run, bool]:
         tensor.transfers[agent] = [t for t in transfers if (t.values is None) != loads]
         for transfer in due:
             _finish(agent, tensor, transfer)
-            tensor.used(agent, frame, node, transfer.use)
+            tensor.waited(agent, frame, node, transfer.use)
         agent.engines.changes += 1
 
     return run, False

@@ -112,15 +112,20 @@ class Tensor:
     def use(self, agent: Agent, frame: Frame, node: Node, cells: Cells, kind: str) -> Use:
         """Tell observers that a warp begins to use columns: a "load" that moves their cells, or the "store" that frees them."""
         used = Use(node, agent.numbers(frame))
-        columns = np.unique(cells.columns)
+        if not agent.observers:
+            return used
+        shown: dict[int, list[int]] = {}        # columns by their allocation
+        for column in np.unique(cells.columns).tolist():
+            if column in self.shown:
+                shown.setdefault(id(self.shown[column]), []).append(column)
         for observer in agent.observers:
             observer.issue(used, used.threads)
-            for memory in {id(m): m for m in map(self.shown.get, columns.tolist()) if m is not None}.values():
-                mine = np.array([c for c in columns.tolist() if self.shown.get(c) is memory])
-                observer.access(Touch(node, SHOWN, memory, kind, used.threads[:1], mine[None, :], 1, actor=used))
+            for columns in shown.values():
+                memory = self.shown[columns[0]]
+                observer.access(Touch(node, SHOWN, memory, kind, used.threads[:1], np.array(columns)[None, :], 1, actor=used))
         return used
 
-    def used(self, agent: Agent, frame: Frame, node: Node, use: Use) -> None:
+    def waited(self, agent: Agent, frame: Frame, node: Node, use: Use) -> None:
         """Tell them that it has ended, and that the frame's threads know."""
         for observer in agent.observers:
             observer.land(use, use)

@@ -56,3 +56,14 @@ def test_all_of_it_compiles(tmp_path):
     kernels = [case.kernel for case in PRODUCTS.values()] + [moved(*m) for m in MOVES] + [copied(*c) for c in COPIES]
     assert {k.minimum_arch for k in kernels} == {"sm_100a"}
     report(one_unit(k.cuda_source() for k in kernels), tmp_path, "sm_100a")
+
+
+def test_a_profile_is_of_sectors_and_banks_alone():
+    """Tensor memory has neither: its columns are shown to the race detector, and cost nothing."""
+    shape, multicast, rows, words = COPIES[1]
+    source, cells = np.arange(rows * words, dtype=np.uint32).reshape(rows, words), np.zeros((128, words), np.uint32)
+    profile = copied(shape, multicast, rows, words).simulate(source, cells)
+    assert np.array_equal(cells, source)
+    assert {a.scope for a in profile.accesses} == {"global", "shared", "local"}
+    assert {a.buffer for a in profile.accesses if a.scope == "global"} == {"S", "Z"}
+    assert not any("dealloc" in barrier.operation for barrier in profile.barriers)
