@@ -7,7 +7,7 @@ import numpy as np
 from runtime.simulator.agent import Agent
 from runtime.simulator.frames import Frame
 from runtime.simulator.mbarriers import fence_inits
-from runtime.simulator.program import Compiler, Run, statement
+from runtime.simulator.program import Compiler, Run, counted, statement
 from tracer import operations as op
 from tracer.ir import Node
 
@@ -28,14 +28,7 @@ def _fence(c: Compiler, node: Node) -> tuple[Run, bool]:
     return run, False
 
 
-@statement(op.NANO_SLEEP)
-def _nothing(c: Compiler, node: Node) -> tuple[Run, bool]:
-    counter = c.count(node)
-
-    def run(agent: Agent, frame: Frame) -> None:
-        agent.counts[counter] += frame.count
-
-    return run, False
+statement(op.NANO_SLEEP)(counted)
 
 
 @statement(op.CLOCK64)

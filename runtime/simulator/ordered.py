@@ -15,7 +15,7 @@ from runtime.simulator.atomics import FLUSHING, RULES, Rule, in_turn
 from runtime.simulator.frames import Array, Frame, Value
 from runtime.simulator.mbarriers import fence_inits
 from runtime.simulator.pointers import Pointer, check_written, fetch, put, put_registers, touch
-from runtime.simulator.program import Compiler, Run, statement
+from runtime.simulator.program import Compiler, Run, counted, statement
 from runtime.simulator.register_operands import Registers
 from runtime.simulator.types import ELEMENTS, SIZES, Values
 from tracer import instructions as ins
@@ -147,15 +147,8 @@ def _fence(c: Compiler, node: Node) -> tuple[Run, bool]:
 
 # ---- caches --------------------------------------------------------------------------------------------------------------------
 
-@statement(ins.PREFETCH, ins.PREFETCH_TENSORMAP, ins.TENSOR_PREFETCH)
-def _hint(c: Compiler, node: Node) -> tuple[Run, bool]:
-    """Changes nothing but speed, whatever the address is."""
-    counter = c.count(node)
-
-    def run(agent: Agent, frame: Frame) -> None:
-        agent.counts[counter] += frame.count
-
-    return run, False
+# They change nothing but speed, whatever the address is.
+statement(ins.PREFETCH, ins.PREFETCH_TENSORMAP, ins.TENSOR_PREFETCH)(counted)
 
 
 @statement(ins.CREATE_POLICY)

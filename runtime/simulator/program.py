@@ -331,6 +331,16 @@ class Compiler:
         return write
 
 
+def counted(c: Compiler, node: Node) -> tuple[Run, bool]:
+    """A statement that changes nothing here: it is only counted."""
+    counter = c.count(node)
+
+    def run(agent: Agent, frame: Frame) -> None:
+        agent.counts[counter] += frame.count
+
+    return run, False
+
+
 def _constant(value: bool | int | float, t: DType) -> Value:
     """A literal as a value of type `t`, rounded once."""
     given = np.asarray(float(value)) if t.is_float else np.asarray(value, t.storage)

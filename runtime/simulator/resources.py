@@ -11,7 +11,7 @@ from runtime.simulator.agent import Agent, Wait, line
 from runtime.simulator.barriers import whole_warp
 from runtime.simulator.frames import Frame
 from runtime.simulator.pointers import put_registers
-from runtime.simulator.program import Compiler, Flow, Run, statement
+from runtime.simulator.program import Compiler, Flow, Run, counted, statement
 from runtime.simulator.register_operands import Registers
 from runtime.simulator.resident import WARP
 from runtime.simulator.warp import check_mask, warps_of
@@ -47,15 +47,8 @@ def _setmaxnreg(c: Compiler, node: Node) -> tuple[Run, bool]:
     return run, True
 
 
-@statement(ins.LAUNCH_DEPENDENTS, ins.GRID_WAIT, ins.WGMMA_NOOP_BARRIER)
-def _nothing(c: Compiler, node: Node) -> tuple[Run, bool]:
-    """A launch runs by itself here, and what it depends on is over; nobody moves registers about."""
-    counter = c.count(node)
-
-    def run(agent: Agent, frame: Frame) -> None:
-        agent.counts[counter] += frame.count
-
-    return run, False
+# A launch runs by itself here, and what it depends on is over; nobody moves registers about.
+statement(ins.LAUNCH_DEPENDENTS, ins.GRID_WAIT, ins.WGMMA_NOOP_BARRIER)(counted)
 
 
 @statement(ins.ELECT_SYNC)
